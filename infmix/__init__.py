@@ -1,0 +1,1 @@
+"""Infinite stochastic mixtures: approximations between sampling and variational inference."""
