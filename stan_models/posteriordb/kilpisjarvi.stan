@@ -1,0 +1,20 @@
+// A trend against the calendar year, not centred: intercept and slope have correlation -1 to four digits.
+data {
+  int<lower=1> N;
+  vector[N] x;
+  vector[N] y;
+  real pmualpha;
+  real<lower=0> psalpha;
+  real pmubeta;
+  real<lower=0> psbeta;
+}
+parameters {
+  real alpha;
+  real beta;
+  real<lower=0> sigma;
+}
+model {
+  alpha ~ normal(pmualpha, psalpha);
+  beta ~ normal(pmubeta, psbeta);
+  y ~ normal(alpha + beta * x, sigma);
+}

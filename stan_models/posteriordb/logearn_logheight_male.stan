@@ -1,0 +1,18 @@
+// A log-log regression.
+data {
+  int<lower=1> N;
+  vector[N] earn;
+  vector[N] height;
+  vector[N] male;
+}
+transformed data {
+  vector[N] log_earn = log(earn);
+  vector[N] log_height = log(height);
+}
+parameters {
+  vector[3] beta;
+  real<lower=0> sigma;
+}
+model {
+  log_earn ~ normal(beta[1] + beta[2] * log_height + beta[3] * male, sigma);
+}
