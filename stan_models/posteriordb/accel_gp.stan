@@ -1,4 +1,4 @@
-// Mean and log scale are two Hilbert-space Gaussian processes: 66 dimensions, funnels.
+// Why it is here: mean and log scale are two Hilbert-space Gaussian processes: 66 dimensions, funnels.
 functions {
   // Square root of the spectral density of a squared-exponential kernel in one dimension.
   vector root_spectral_density(vector frequency, real sd, real length) {
@@ -30,11 +30,9 @@ parameters {
   vector[NBgp_sigma_1] zgp_sigma_1;
 }
 model {
-  vector[N] mu = Intercept
-                 + Xgp_1 * (root_spectral_density(frequency, sdgp_1, lscale_1) .* zgp_1);
-  vector[N] log_sigma = Intercept_sigma
-                        + Xgp_sigma_1
-                          * (root_spectral_density(frequency_sigma, sdgp_sigma_1, lscale_sigma_1) .* zgp_sigma_1);
+  vector[NBgp_1] weight = root_spectral_density(frequency, sdgp_1, lscale_1) .* zgp_1;
+  vector[NBgp_sigma_1] weight_sigma
+    = root_spectral_density(frequency_sigma, sdgp_sigma_1, lscale_sigma_1) .* zgp_sigma_1;
   Intercept ~ student_t(3, -13, 36);
   Intercept_sigma ~ student_t(3, 0, 10);
   sdgp_1 ~ student_t(3, 0, 36);
@@ -43,5 +41,5 @@ model {
   lscale_sigma_1 ~ inv_gamma(1.124909, 0.0177);
   zgp_1 ~ std_normal();
   zgp_sigma_1 ~ std_normal();
-  Y ~ normal(mu, exp(log_sigma));
+  Y ~ normal(Intercept + Xgp_1 * weight, exp(Intercept_sigma + Xgp_sigma_1 * weight_sigma));
 }

@@ -1,4 +1,4 @@
-// An autoregression of order K.
+// Why it is here: an autoregression of order K.
 data {
   int<lower=0> K;
   int<lower=K> T;

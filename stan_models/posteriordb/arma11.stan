@@ -1,4 +1,4 @@
-// ARMA(1, 1): a recursion for the errors, without bounds that keep it stationary.
+// Why it is here: ARMA(1, 1): a recursion for the errors, without bounds that keep it stationary.
 data {
   int<lower=1> T;
   vector[T] y;

@@ -1,4 +1,4 @@
-// Five predictors without an intercept and vague priors.
+// Why it is here: five predictors without an intercept and vague priors.
 data {
   int<lower=1> N;
   int<lower=1> D;

@@ -1,4 +1,4 @@
-// Twenty-four highly correlated predictors, centred; the first column of X is the intercept.
+// Why it is here: twenty-four highly correlated predictors, centred; the first column of X is the intercept.
 data {
   int<lower=1> N;
   vector[N] Y;

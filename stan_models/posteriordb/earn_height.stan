@@ -1,4 +1,4 @@
-// One predictor, badly scaled: standard deviations near 1e4 beside slopes near 1e2.
+// Why it is here: one predictor, badly scaled: standard deviations near 1e4 beside slopes near 1e2.
 data {
   int<lower=1> N;
   vector[N] earn;

@@ -1,4 +1,4 @@
-// GARCH(1, 1): the upper bound of beta1 depends on alpha1; flat priors.
+// Why it is here: GARCH(1, 1): the upper bound of beta1 depends on alpha1; flat priors.
 data {
   int<lower=1> T;
   vector[T] y;

@@ -1,4 +1,4 @@
-// A latent Gaussian process (non-centred) with Poisson counts.
+// Why it is here: a latent Gaussian process (non-centred) with Poisson counts.
 data {
   int<lower=1> N;
   array[N] real x;

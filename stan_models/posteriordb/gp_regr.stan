@@ -1,4 +1,4 @@
-// A marginalised Gaussian process; sigma is the variance of the noise.
+// Why it is here: a marginalised Gaussian process; sigma is the variance of the noise.
 data {
   int<lower=1> N;
   array[N] real x;

@@ -1,4 +1,4 @@
-// A hidden Markov chain with two states: simplexes and a positive ordered vector.
+// Why it is here: a hidden Markov chain with two states: simplexes and a positive ordered vector.
 functions {
   // log p(y_1 ... y_N) of a hidden Markov chain, its states summed out by the forward recursion.
   // emission[k, n]: log density of y_n in state k; Gamma[j, k]: chance of going from j to k. The first state

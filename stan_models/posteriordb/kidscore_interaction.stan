@@ -1,4 +1,4 @@
-// Two predictors and their product, uncentred: strong correlations.
+// Why it is here: two predictors and their product, uncentred: strong correlations.
 data {
   int<lower=1> N;
   vector[N] kid_score;

@@ -1,4 +1,4 @@
-// The interaction model with mean-centred predictors.
+// Why it is here: the interaction model with mean-centred predictors.
 data {
   int<lower=1> N;
   vector[N] kid_score;

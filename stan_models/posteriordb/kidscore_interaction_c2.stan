@@ -1,4 +1,4 @@
-// The interaction model centred at conventional values.
+// Why it is here: the interaction model centred at conventional values.
 data {
   int<lower=1> N;
   vector[N] kid_score;

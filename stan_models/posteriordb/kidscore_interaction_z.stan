@@ -1,4 +1,4 @@
-// The interaction model with predictors centred and divided by two standard deviations.
+// Why it is here: the interaction model with predictors centred and divided by two standard deviations.
 data {
   int<lower=1> N;
   vector[N] kid_score;

@@ -1,4 +1,4 @@
-// A factor with four levels, as three indicators.
+// Why it is here: a factor with four levels, as three indicators.
 data {
   int<lower=1> N;
   vector[N] kid_score;

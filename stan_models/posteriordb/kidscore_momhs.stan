@@ -1,4 +1,4 @@
-// One binary predictor.
+// Why it is here: one binary predictor.
 data {
   int<lower=1> N;
   vector[N] kid_score;

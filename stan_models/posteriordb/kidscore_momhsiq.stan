@@ -1,4 +1,4 @@
-// Two predictors.
+// Why it is here: two predictors.
 data {
   int<lower=1> N;
   vector[N] kid_score;

@@ -1,4 +1,4 @@
-// One predictor far from zero: intercept and slope are almost collinear.
+// Why it is here: one predictor far from zero: intercept and slope are almost collinear.
 data {
   int<lower=1> N;
   vector[N] kid_score;

@@ -1,4 +1,4 @@
-// A trend against the calendar year, not centred: intercept and slope have correlation -1 to four digits.
+// Why it is here: a trend against the uncentred calendar year; intercept and slope have correlation -1.
 data {
   int<lower=1> N;
   vector[N] x;

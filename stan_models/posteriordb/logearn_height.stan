@@ -1,4 +1,4 @@
-// One predictor for a logarithm; almost collinear.
+// Why it is here: one predictor for a logarithm; almost collinear.
 data {
   int<lower=1> N;
   vector[N] earn;

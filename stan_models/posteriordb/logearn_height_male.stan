@@ -1,4 +1,4 @@
-// Two predictors for a logarithm.
+// Why it is here: two predictors for a logarithm.
 data {
   int<lower=1> N;
   vector[N] earn;

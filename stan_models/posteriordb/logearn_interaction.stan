@@ -1,4 +1,4 @@
-// Two predictors and their product for a logarithm; correlations of 0.999.
+// Why it is here: two predictors and their product for a logarithm; correlations of 0.999.
 data {
   int<lower=1> N;
   vector[N] earn;

@@ -1,4 +1,4 @@
-// The interaction model with standardised height.
+// Why it is here: the interaction model with standardised height.
 data {
   int<lower=1> N;
   vector[N] earn;

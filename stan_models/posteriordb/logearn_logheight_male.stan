@@ -1,4 +1,4 @@
-// A log-log regression.
+// Why it is here: a log-log regression.
 data {
   int<lower=1> N;
   vector[N] earn;

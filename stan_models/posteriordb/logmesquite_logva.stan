@@ -1,4 +1,4 @@
-// A log-log regression on volume, area and group.
+// Why it is here: a log-log regression on volume, area and group.
 data {
   int<lower=1> N;
   vector<lower=0>[N] weight;

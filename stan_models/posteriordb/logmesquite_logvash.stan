@@ -1,4 +1,4 @@
-// As logmesquite_logvas, without density.
+// Why it is here: as logmesquite_logvas, without density.
 data {
   int<lower=1> N;
   vector<lower=0>[N] weight;

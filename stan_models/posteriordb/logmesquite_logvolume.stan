@@ -1,4 +1,4 @@
-// A log-log regression on volume alone.
+// Why it is here: a log-log regression on volume alone.
 data {
   int<lower=1> N;
   vector<lower=0>[N] weight;

@@ -1,4 +1,4 @@
-// A system of ordinary differential equations: no second derivatives, gradients with solver error.
+// Why it is here: an ordinary differential equation; gradients carry the solver's error.
 functions {
   // u[1]: prey, u[2]: predators.
   vector populations(real t, vector u, array[] real theta) {

@@ -1,4 +1,4 @@
-// A mixture of two normals with ordered means: no label switching.
+// Why it is here: a mixture of two normals with ordered means: no label switching.
 data {
   int<lower=1> N;
   vector[N] y;

@@ -1,4 +1,4 @@
-// Six raw predictors and 46 rows; coefficients of very different scale.
+// Why it is here: six raw predictors and 46 rows; coefficients of very different scale.
 data {
   int<lower=1> N;
   vector<lower=0>[N] weight;

@@ -1,4 +1,4 @@
-// Eight predictors of party identification, one of them a factor of four age groups.
+// Why it is here: eight predictors of party identification, one of them a factor of four age groups.
 data {
   int<lower=1> N;
   vector[N] partyid7;

@@ -1,4 +1,4 @@
-// A stiff differential equation (Michaelis-Menten elimination) with very heavy posterior tails.
+// Why it is here: a stiff differential equation and very heavy posterior tails.
 functions {
   // First-order absorption of the dose D into the volume V, saturating elimination.
   vector concentration(real t, vector C, real k_a, real K_m, real V_m, real D, real V) {
