@@ -18,7 +18,7 @@ from dais_stan.target import Target
 MODELS = resources.stan_models()
 
 # Central difference of order 8: sum_k WEIGHTS[k] f(x + OFFSETS[k] h) / h, error of order h^8.
-STEP = 0.02
+STEP = 0.01
 OFFSETS = np.array([-4, -3, -2, -1, 1, 2, 3, 4])
 WEIGHTS = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
 
@@ -84,7 +84,8 @@ def expected_log_density(target: Target, form: ClosedForm, data: dict[str, Any],
 
 
 def drops_constants(target: Target) -> bool:
-    return not target.normalized and " ~ " in target.program.code
+    statements = [line.split("//")[0] for line in target.program.code.splitlines()]
+    return not target.normalized and any("~" in statement for statement in statements)
 
 
 def relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
@@ -105,8 +106,8 @@ def test_log_density_is_the_closed_form(name: str, engine: str) -> None:
 @on_every_engine
 def test_gradient_is_the_closed_forms(name: str, engine: str) -> None:
     target, form, data = open_target(name, engine), EVERY_PROGRAM[name], data_of(name)
-    # In all of the types at once, one coordinate of each type: a Jacobian at each of 8 points is slow.
-    directions = np.eye(target.dim)[:: 5 if form is ALL_TYPES else 1]
+    # A Jacobian at each of 8 points for each coordinate is slow: of many coordinates, every fifth.
+    directions = np.eye(target.dim)[:: 5 if target.dim > 20 else 1]
     z = some_points(target, 1)[0]
 
     def closed(points: np.ndarray) -> np.ndarray:
@@ -171,7 +172,7 @@ def log_integral(target: Target, half_width: float, points: int) -> float:
         ("banana", 40, 2001, np.log(2 * np.pi) + np.log(0.5) / 2),
         ("constrained/lower", 40, 2001, 0),
         ("constrained/lower_upper", 30, 501, 0),
-        ("constrained/unit_vector", 8, 81, 0),
+        ("constrained/unit_vector", 8, 80, 0),  # even: the density jumps at z = 0
         ("constrained/simplex", 30, 101, 0),
         ("constrained/ordered", 12, 121, 0),
     ],
@@ -182,7 +183,7 @@ def test_evidence_is_what_the_program_says(
     """These programs use `target +=` throughout, so that no engine drops a constant."""
     target = open_target(name, "stanli")
     assert not drops_constants(target)
-    assert log_integral(target, half_width, points) == pytest.approx(expected, abs=1e-5)
+    assert log_integral(target, half_width, points) == pytest.approx(expected, abs=1e-4)
 
 
 def test_data_files_are_what_the_generators_write(tmp_path: Path) -> None:
