@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from closed_forms import ALL_TYPES, CONSTRAINED, FORMS, ClosedForm
+from closed_forms import ALL_TYPES, CONSTRAINED, FORMS
+from parity import differentiate, drops_constants, expected_log_density, parameters, relative_error
 
 from dais_stan import resources
 from dais_stan.target import Target
 
 MODELS = resources.stan_models()
-
-# Central difference of order 8: sum_k WEIGHTS[k] f(x + OFFSETS[k] h) / h, error of order h^8.
-STEP = 0.01
-OFFSETS = np.array([-4, -3, -2, -1, 1, 2, 3, 4])
-WEIGHTS = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
 
 EVERY_PROGRAM = {
     **FORMS,
@@ -51,52 +46,11 @@ def some_points(target: Target, count: int = 3) -> np.ndarray:
     return np.random.default_rng(7).normal(0, 1, (count, target.dim))
 
 
-def differentiate(
-    function: Callable[[np.ndarray], np.ndarray], z: np.ndarray, directions: np.ndarray
-) -> np.ndarray:
-    """Derivatives of a batch function along each direction (rows), by one call: (directions, *outputs)."""
-    points = z + STEP * OFFSETS[None, :, None] * directions[:, None, :]
-    values = function(points.reshape(-1, z.size))
-    return np.tensordot(
-        WEIGHTS / STEP, values.reshape(len(directions), len(OFFSETS), *values.shape[1:]), (0, 1)
-    )
-
-
-def parameters(target: Target, z: np.ndarray) -> list[dict[str, np.ndarray]]:
-    """The declared parameters at each point of a batch."""
-    names = [name for name, variable in target.variables.items() if variable.block == "parameters"]
-    batch = target.constrain(z, generated=False)
-    return [{name: batch[name][i] for name in names} for i in range(len(z))]
-
-
-def expected_log_density(target: Target, form: ClosedForm, data: dict[str, Any], z: np.ndarray) -> float:
-    """The closed form at one unconstrained point, with the Jacobian of Stan's transform by differences."""
-    on_sphere = [form.sphere != "" and name.startswith(form.sphere + ".") for name in target.names]
-
-    def free(points: np.ndarray) -> np.ndarray:
-        declared = np.array([form.free(values) for values in parameters(target, points)])
-        return np.concatenate([declared, points[:, on_sphere]], axis=1)
-
-    jacobian = differentiate(free, z, np.eye(target.dim))
-    radius = 0.5 * np.sum(z[on_sphere] ** 2)
-    density = form.log_density(parameters(target, z[None])[0], data)
-    return density + np.linalg.slogdet(jacobian)[1] - radius
-
-
-def drops_constants(target: Target) -> bool:
-    statements = [line.split("//")[0] for line in target.program.code.splitlines()]
-    return not target.normalized and any("~" in statement for statement in statements)
-
-
-def relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
-    return float(np.max(np.abs(actual - expected)) / np.max(np.abs(expected)))
-
-
 @on_every_engine
 def test_log_density_is_the_closed_form(name: str, engine: str) -> None:
     target, form, data = open_target(name, engine), EVERY_PROGRAM[name], data_of(name)
     z = some_points(target)
-    expected = np.array([expected_log_density(target, form, data, point) for point in z])
+    expected = expected_log_density(target, form, data, z)
     actual = target.log_density(z)
     if drops_constants(target):
         actual, expected = np.diff(actual), np.diff(expected)
@@ -110,10 +64,7 @@ def test_gradient_is_the_closed_forms(name: str, engine: str) -> None:
     directions = np.eye(target.dim)[:: 5 if target.dim > 20 else 1]
     z = some_points(target, 1)[0]
 
-    def closed(points: np.ndarray) -> np.ndarray:
-        return np.array([expected_log_density(target, form, data, point) for point in points])
-
-    expected = differentiate(closed, z, directions)
+    expected = differentiate(lambda points: expected_log_density(target, form, data, points), z, directions)
     gradient = target.log_density_gradient(z)[1]
     assert relative_error(directions @ gradient, expected) < 1e-9
 
