@@ -9,7 +9,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from functools import cached_property
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from bridgestan.download import HOME_BRIDGESTAN
 from dais_stan.engines.cache import build_once, lock
 from dais_stan.engines.program import ProgramInfo, StanProgram
 from dais_stan.engines.pypi_stan import layout
+from dais_stan.engines.toolchain import require_toolchain
 from dais_stan.errors import EngineError, StanCompileError, TargetError
 
 _log = logging.getLogger("dais_stan")
@@ -97,7 +97,7 @@ class BridgeStanEngine:
 
         def build(folder: Path) -> None:
             program.info(self._stanc)  # stanc's message, clean, before anything slow
-            _require_toolchain()
+            require_toolchain()
             file, include_root = program.write(folder)
             self._prepare()
             target = file.with_name(f"{file.stem}_model.so")
@@ -137,16 +137,3 @@ class BridgeStanEngine:
         if done.returncode:
             message = done.stderr.decode("utf-8", "replace").strip()
             raise StanCompileError(f"the C++ build of {what} failed:\n{message[-4000:]}")
-
-
-def _require_toolchain() -> None:
-    """Raise EngineError, with the command that mends it, when make or the C++ compiler is missing."""
-    mend = "xcode-select --install" if sys.platform == "darwin" else "sudo apt-get install make g++"
-    for what, program in (("make", os.environ.get("MAKE", "make")), ("a C++ compiler", _compiler())):
-        if shutil.which(program) is None:
-            raise EngineError(f"{what} ({program}) is needed to compile Stan and was not found; run: {mend}")
-
-
-def _compiler() -> str:
-    chosen = shlex.split(os.environ.get("CXX", ""))
-    return chosen[0] if chosen else ("clang++" if sys.platform == "darwin" else "g++")
