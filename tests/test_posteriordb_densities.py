@@ -297,7 +297,7 @@ SOLVED: dict[str, tuple[Data, ClosedForm]] = {
     ("name", "tolerance"), [*((name, 1e-9) for name in CASES), ("lotka_volterra", 5e-5), ("sir", 3e-6)]
 )
 def test_density_and_gradient_are_the_closed_forms(name: str, tolerance: float) -> None:
-    """Up to the constants that the interpreter drops. Where a solver stands in between, to its own tolerance."""
+    """Up to the constants that the interpreter drops. With a solver in between: to its tolerance."""
     data, form = (CASES | SOLVED)[name]
     target = Target.from_stan(
         resources.stan_models() / "posteriordb" / f"{name}.stan", data=dict(data), engine="stanli"
