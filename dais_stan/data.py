@@ -18,6 +18,14 @@ from dais_stan.errors import TargetError
 
 Data = Mapping[str, Any] | str | PathLike[str] | None
 
+# The two usual complaints of a model's constructor.
+_WRONG_SIZE = re.compile(
+    r"mismatch in (?:number )?dimensions? declared and found in context.*?variable name=(?P<name>[^;]+);"
+    r".*?dims declared=\((?P<expected>[^)]*)\); dims found=\((?P<found>[^)]*)\)"
+)
+_OUT_OF_BOUNDS = re.compile(
+    r"(?P<name>\w[\w.]*(?:\[[^\]]*\])*) is (?P<found>\S+), but must be (?P<expected>.+)"
+)
 _INT_LIMIT = 2**31  # Stan's integers have 32 bits
 
 
@@ -43,7 +51,7 @@ def read_data(data: Data, inputs: Mapping[str, Declaration]) -> dict[str, Any]:
         warnings.warn(
             f"Ignored variables of the data that the program does not declare: {', '.join(extra)}.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,  # the caller of Target.from_stan
         )
     values = {}
     for name, declaration in inputs.items():
@@ -63,22 +71,16 @@ def to_json(values: Mapping[str, Any]) -> str:
 
 def explain_refusal(message: str) -> str:
     """Stan's message about data that it refuses, as one sentence that names the variable."""
-    match = re.search(
-        r"mismatch in (?:number )?dimensions? declared and found in context.*?"
-        r"variable name=(?P<name>[^;]+);.*?"
-        r"dims declared=\((?P<declared>[^)]*)\); dims found=\((?P<found>[^)]*)\)",
-        message,
-        re.DOTALL,
-    )
-    if match:
+    text = re.sub(r"\s*\(in '.*?', line \d+.*?\)", "", message, flags=re.DOTALL)
+    text = " ".join(text.split()).rstrip(".")
+    if match := _WRONG_SIZE.search(text):
         return (
-            f'Data variable "{match["name"].strip()}": expected shape ({match["declared"]}), '
+            f'Data variable "{match["name"]}": expected shape ({match["expected"]}), '
             f"found shape ({match['found']})."
         )
-    text = re.sub(r"\s*\(in '.*?', line \d+.*?\)", "", message, flags=re.DOTALL)
-    text = re.sub(r"^.*?\b\w+_namespace::\w+: |stanli [\w ]+: ", "", text)
-    sentence = " ".join(text.split()).rstrip(".")
-    return f"The program refuses the data: {sentence}."
+    if match := _OUT_OF_BOUNDS.search(text):
+        return f'Data variable "{match["name"]}": expected {match["expected"]}, found {match["found"]}.'
+    return f"The program refuses the data: {text}."
 
 
 def _as_mapping(data: Data) -> Mapping[str, Any]:
@@ -172,7 +174,9 @@ def _numeric(name: str, declaration: Declaration, value: Any) -> NDArray[Any]:
         raise _mismatch(name, declaration, "masked (missing) values")
     try:
         array = np.asarray(value)
-        if array.dtype.kind == "O":  # nullable pandas columns, Python numbers of any size, None
+        if array.dtype.kind == "O":  # nullable pandas columns, Python integers of any size, None
+            if any(element is None for element in array.flat):
+                raise _mismatch(name, declaration, "a missing value (None)")
             array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise _mismatch(name, declaration, f"{_found(value)} that is no array of numbers") from error

@@ -7,6 +7,7 @@ program's own variables.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +24,7 @@ from dais_stan.engines import find_engine
 from dais_stan.engines.batch import Batch, FunctionBatch, stan_batch
 from dais_stan.engines.program import StanProgram
 from dais_stan.errors import TargetError
-from dais_stan.variables import Variable, declared_variables, flatten, named_variables
+from dais_stan.variables import Variable, coordinate_names, declared_variables, flatten, named_variables
 
 _log = logging.getLogger("dais_stan")
 
@@ -63,7 +64,7 @@ class Target:
     Attributes:
         name: the program's name.
         dim: D.
-        names: name of each coordinate of z, in Stan's order, such as "theta.1".
+        names: name of each coordinate of z, such as "theta.1".
         normalized: whether the constants of the density are kept, so that an evidence is meaningful.
         has_hvp: whether Hessian-vector products are exact; otherwise they are differences of gradients.
         counts: evaluations and failures so far.
@@ -139,18 +140,19 @@ class Target:
                 program = StanProgram.from_file(stan_file, include_paths)  # type: ignore[arg-type]
             except FileNotFoundError as error:
                 raise TargetError(f"There is no Stan program {stan_file}.") from error
-        return cls._open(program, data, seed, engine, threads, autodiff_hessian)
+        return cls.from_program(program, data, seed, engine, threads, autodiff_hessian)
 
     @classmethod
-    def _open(
+    def from_program(
         cls,
         program: StanProgram,
-        data: Data,
-        seed: int,
-        engine: str,
-        threads: int | None,
-        autodiff_hessian: bool,
+        data: Data = None,
+        seed: int = 0,
+        engine: str = "auto",
+        threads: int | None = None,
+        autodiff_hessian: bool = False,
     ) -> Target:
+        """As :meth:`from_stan`, of a program that has been read already."""
         _check_seed(seed)
         if threads is not None and threads < 1:
             raise ValueError(f"threads must be at least 1, not {threads}.")
@@ -175,12 +177,12 @@ class Target:
         )
         target = cls(
             batch,
-            tuple(model.param_unc_names()),
-            declared_variables(*_flat_names(model), info),
+            coordinate_names(model.param_unc_names(), program),
+            declared_variables(*_flat_names(model), info, program, values),
             name=program.name,
             normalized=source.normalized,
             has_hvp="BRIDGESTAN_AD_HESSIAN=true" in flags,
-            reopen=(cls._open, (program, data_json, seed, source.name, threads, autodiff_hessian)),
+            reopen=(cls.from_program, (program, data_json, seed, source.name, threads, autodiff_hessian)),
         )
         target.program, target.data, target.data_json = program, values, data_json
         target.engine, target.seed = source.name, seed
@@ -289,8 +291,9 @@ class Target:
             generated: whether to compute generated quantities.
 
         Returns:
-            name -> (N, *declared shape), or (*declared shape) for one point. Where the generated quantities
-            of a draw cannot be computed they are NaN, and a warning in the log says how many.
+            name -> (N, *declared shape), or (*declared shape) for one point. Where a draw's generated
+            quantities or transformed parameters cannot be computed they are NaN, and a warning in the log
+            says for how many draws.
         """
         points = self._points("z", z)
         if seed is not None:
@@ -318,10 +321,11 @@ class Target:
             except RuntimeError as error:
                 failed, message = failed + 1, str(error)
                 row[:] = np.nan
-                row[: model.param_num()] = model.param_constrain(point)
+                computable = _constrain_what_can_be(model, point)
+                row[: len(computable)] = computable
         if failed:
             _log.warning(
-                "%d of %d draws have no transformed parameters or generated quantities; Stan says: %s",
+                "%d of %d draws are not complete (NaN for what Stan cannot compute): %s",
                 failed,
                 len(points),
                 message,
@@ -404,6 +408,17 @@ def _flat_names(model: bridgestan.StanModel) -> tuple[list[str], tuple[int, int,
         model.param_num(include_tp=True, include_gq=True),
     )
     return model.param_names(include_tp=True, include_gq=True)[: ends[-1]], ends
+
+
+def _constrain_what_can_be(model: bridgestan.StanModel, point: FloatArray) -> FloatArray:
+    """The parameters at a point, and the transformed parameters if they can be computed.
+
+    stanli always computes the generated quantities, so that there even the parameters can be out of reach.
+    """
+    for include_tp in (True, False):
+        with contextlib.suppress(RuntimeError):
+            return model.param_constrain(point, include_tp=include_tp)
+    return np.empty(0)
 
 
 def _processors() -> int:

@@ -5,16 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dais_stan.engines.program import Declaration, ProgramInfo
+from dais_stan.engines.program import Declaration, ProgramInfo, StanProgram
 from dais_stan.errors import TargetError
 
 BLOCKS = ("parameters", "transformed_parameters", "generated_quantities")
 
 _STEP = re.compile(r"([.:])([^.:]+)")
+_INCLUDE = re.compile(r'#include[ \t]+[<"]?([^>"\s]+)[>"]?')
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_BLOCK_START = {
+    "parameters": r"(?:\A|\})\s*parameters\s*\{",
+    "transformed_parameters": r"\btransformed\s+parameters\s*\{",
+    "generated_quantities": r"\bgenerated\s+quantities\s*\{",
+}
+_SIZES = r"((?:[^\[\]]|\[[^\]]*\])+)"  # size expressions, which may have an index of their own
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,11 @@ class Variable:
 
 
 def declared_variables(
-    flat_names: Sequence[str], block_ends: Sequence[int], info: ProgramInfo
+    flat_names: Sequence[str],
+    block_ends: Sequence[int],
+    info: ProgramInfo,
+    program: StanProgram,
+    data: Mapping[str, Any],
 ) -> dict[str, Variable]:
     """The variables of a Stan program in declared order, those of size 0 included.
 
@@ -44,15 +58,45 @@ def declared_variables(
         flat_names: Stan's names of all constrained values, such as "theta.2", "at.1:2", "z.real".
         block_ends: number of flat names up to the end of each of BLOCKS.
         info: what the program declares.
+        program, data: for the sizes of variables that have no element.
     """
     found = named_variables(flat_names, block_ends)
     variables = {}
     for block in BLOCKS:
+        text = _declarations(program, block)
         for declared, declaration in getattr(info, block).items():
             for name, n_dims in _leaves(declared, declaration):
-                empty = np.empty((0,) * n_dims, dtype=np.intp)
-                variables[name] = found.get(name) or Variable(empty.shape, block, empty)
+                if name in found:
+                    variables[name] = found[name]
+                else:
+                    shape = _empty_shape(declared, n_dims, text, data)
+                    variables[name] = Variable(shape, block, np.empty(shape, dtype=np.intp))
     return variables
+
+
+def coordinate_names(stan_names: Sequence[str], program: StanProgram) -> tuple[str, ...]:
+    """The name of each unconstrained coordinate.
+
+    Stan names the coordinates of an array with its first index running fastest, yet reads them one element
+    of the array after another: the second coordinate of ``array[2] vector[3] v`` is v[1,2], not v[2,1].
+    Here each name is put at the place that Stan reads. Arrays within a tuple keep Stan's names.
+    """
+    text = _declarations(program, "parameters")
+    names: list[str] = []
+    for variable, group in groupby(stan_names, key=lambda name: re.split(r"[.:]", name, maxsplit=1)[0]):
+        sizes = _declared_sizes(variable, text)
+        array_dims = len(sizes[0]) if sizes else 0
+        of_variable = list(group)
+        if array_dims and not any(":" in name for name in of_variable):
+            of_variable.sort(key=lambda name: _reading_order(name, array_dims))
+        names += of_variable
+    return tuple(names)
+
+
+def _reading_order(flat_name: str, array_dims: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Array elements in row-major order, and within one of them column-major."""
+    _, index = _split(flat_name)
+    return index[:array_dims], index[array_dims:][::-1]
 
 
 def named_variables(flat_names: Sequence[str], block_ends: Sequence[int]) -> dict[str, Variable]:
@@ -82,12 +126,14 @@ def flatten(values: Mapping[str, ArrayLike], variables: Mapping[str, Variable]) 
     parameters = {name: v for name, v in variables.items() if v.block == "parameters"}
     flat = np.empty(sum(v.columns.size for v in parameters.values()))
     for name, variable in parameters.items():
-        if name not in values and variable.columns.size > 0:
+        if variable.columns.size == 0:
+            continue
+        if name not in values:
             raise TargetError(f'Parameter "{name}": expected shape {variable.shape}, but it has no value.')
-        array = np.asarray(values.get(name, np.empty(variable.shape)), dtype=np.float64)
-        if array.shape != variable.shape and variable.columns.size > 0:
+        array = np.asarray(values[name], dtype=np.float64)
+        if array.shape != variable.shape:
             raise TargetError(f'Parameter "{name}": expected shape {variable.shape}, found {array.shape}.')
-        flat[variable.columns] = array.reshape(variable.shape)
+        flat[variable.columns] = array
     return flat
 
 
@@ -102,6 +148,45 @@ def _leaves(name: str, declaration: Declaration, outer_dims: int = 0) -> Iterato
         yield f"{name}.imag", n_dims
     else:
         yield name, n_dims
+
+
+def _empty_shape(name: str, n_dims: int, text: str, data: Mapping[str, Any]) -> tuple[int, ...]:
+    """Shape of a variable without elements, of which Stan's flat names say nothing.
+
+    Read from the declaration where its sizes are numbers or integers of the data; all 0 where they are not.
+    """
+    array_sizes, inner_sizes = _declared_sizes(name, text) or ([], [])
+    known = {
+        key: int(value) for key, value in data.items() if isinstance(value, np.ndarray) and value.ndim == 0
+    }
+    shape = tuple(
+        int(size) if size.isdigit() else known.get(size, 0) for size in (*array_sizes, *inner_sizes)
+    )
+    return shape if len(shape) == n_dims and 0 in shape else (0,) * n_dims
+
+
+def _declarations(program: StanProgram, block: str) -> str:
+    """The program's text from the start of a block on, with included files and without comments."""
+    text, includes = program.code, dict(program.includes)
+    for _ in range(len(includes) + 1):  # an included file may include others
+        text = _INCLUDE.sub(lambda match: includes.get(match[1], ""), text)
+    text = _COMMENT.sub(" ", text)
+    start = re.search(_BLOCK_START[block], text)
+    return text[start.end() :] if start else ""
+
+
+def _declared_sizes(name: str, text: str) -> tuple[list[str], list[str]] | None:
+    """Size expressions of a variable's array and of its vector or matrix; None if there is no declaration."""
+    match = re.search(
+        rf"\b(?:array\s*\[{_SIZES}\]\s*)?[a-z_]+\s*(?:<[^;]*>\s*)?(?:\[{_SIZES}\]\s*)?\b{name}\b", text
+    )
+    if match is None:
+        return None
+    array_sizes, inner_sizes = (
+        [size.strip() for size in re.split(r",(?![^(\[]*[)\]])", part)] if part else []
+        for part in match.groups()
+    )
+    return array_sizes, inner_sizes
 
 
 def _split(flat_name: str) -> tuple[str, tuple[int, ...]]:
