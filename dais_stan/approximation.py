@@ -1,0 +1,301 @@
+"""Fit: the result of every variational method, with draws, evidence, diagnostics, and files."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from . import arviz_io
+from .families import FAMILIES, Family, FullRank, MeanField
+from .importance import ImportanceSample, importance_sample
+from .optimize import Trace
+from .recipe import open_recipe, write_recipe
+from .target import EvaluationCounts, Target
+from .whitening import Whitening
+
+#: Above this k-hat importance weights are not to be trusted (Vehtari et al. 2024).
+KHAT_LIMIT = 0.7
+
+
+@dataclass
+class Fit:
+    """A variational approximation q of a posterior, and the evidence of how good it is.
+
+    ``params`` are those of ``family`` in the whitened coordinates of ``whitening``. ``importance`` holds
+    fresh draws of q and their weights. ``counts`` are the evaluations that the fit cost, ``seconds`` its
+    wall time without compiling. ``warnings`` holds sentences on what is wrong; empty is good.
+    """
+
+    target: Target
+    method: str
+    family: Family
+    params: NDArray
+    whitening: Whitening
+    importance: ImportanceSample
+    trace: Trace
+    stopped_by: str
+    iterations: int
+    seed: int
+    settings: dict[str, Any]
+    start_note: str
+    counts: EvaluationCounts
+    seconds: float
+    warnings: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not self.warnings:
+            self.warnings = _warnings(self)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the stopping rule ended the run, rather than the limit on iterations."""
+        return self.stopped_by == "converged"
+
+    @property
+    def khat(self) -> float:
+        """Pareto k-hat of the importance weights log f - log q; 0 where they are constant."""
+        return self.importance.khat
+
+    @property
+    def ess(self) -> float:
+        """Effective number of the importance draws, (sum w)^2 / sum w^2."""
+        return self.importance.ess
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the mean importance weight; up to a constant where ``target.normalized`` is False."""
+        return self.importance.log_evidence
+
+    @property
+    def log_evidence_se(self) -> float:
+        """Standard error of ``log_evidence``; not to be trusted where k-hat is above 0.7."""
+        return self.importance.log_evidence_se
+
+    @property
+    def elbo(self) -> float:
+        """Mean log weight of fresh draws: a lower bound on the log evidence, up to its error."""
+        return self.importance.elbo
+
+    @property
+    def elbo_se(self) -> float:
+        """Standard error of ``elbo``."""
+        return self.importance.elbo_se
+
+    @property
+    def weighted(self) -> bool:
+        """Whether ``draws`` corrects q by importance resampling: where k-hat allows it."""
+        return self.khat <= KHAT_LIMIT
+
+    @cached_property
+    def _moments(self) -> tuple[NDArray, NDArray]:
+        return self.whitening.affine(*self.family.moments(self.params))  # type: ignore[attr-defined]
+
+    @property
+    def mean(self) -> NDArray:
+        """Mean of q in the unconstrained space, shape (D,), in the order of ``target.names``."""
+        return self._moments[0]
+
+    @property
+    def sd(self) -> NDArray:
+        """Standard deviations of q in the unconstrained space, shape (D,)."""
+        factor = self._moments[1]
+        return factor if factor.ndim == 1 else np.sqrt(np.einsum("ij,ij->i", factor, factor))
+
+    @property
+    def covariance(self) -> NDArray:
+        """Covariance of q in the unconstrained space, shape (D, D)."""
+        factor = self._moments[1]
+        return np.diag(factor**2) if factor.ndim == 1 else factor @ factor.T
+
+    def log_prob(self, z: NDArray) -> NDArray:
+        """log q at unconstrained points z, (N, D) to (N,) or (D,) to a scalar."""
+        points = np.atleast_2d(z)
+        scale = self.whitening.scale
+        centred = points - self.whitening.centre
+        u = centred / scale if scale.ndim == 1 else np.linalg.solve(scale, centred.T).T
+        values = self.family.log_prob(self.params, u) - self.whitening.log_det
+        return values if np.ndim(z) == 2 else values[0]
+
+    def unconstrained_draws(
+        self, n: int = 1000, seed: int | None = None, weighted: bool | None = None
+    ) -> NDArray:
+        """Draws (n, D) in the unconstrained space; see ``draws`` for ``weighted``."""
+        rng = np.random.default_rng(self.seed if seed is None else seed)
+        if self.weighted if weighted is None else weighted:
+            return self.importance.z[self.importance.resample(n, rng)]
+        return self.whitening.to_z(
+            self.family.sample(self.params, rng.standard_normal((n, self.target.dim))).z
+        )
+
+    def draws(
+        self, n: int = 1000, seed: int | None = None, weighted: bool | None = None
+    ) -> dict[str, NDArray]:
+        """Draws of the model's own variables with generated quantities: name -> (n, *declared shape).
+
+        ``weighted`` True resamples the importance draws by their Pareto-smoothed weights, False draws from q
+        itself; the default is True where k-hat is at most 0.7 (``Fit.weighted`` says).
+        """
+        seed = self.seed if seed is None else seed
+        return self.target.constrain(self.unconstrained_draws(n, seed, weighted), seed=seed)
+
+    def groups(self, n: int = 4000, seed: int | None = None, weighted: bool | None = None) -> arviz_io.Groups:
+        """The ArviZ groups of ``n`` draws (one chain) with attributes saying how they were made."""
+        seed = self.seed if seed is None else seed
+        weighted = self.weighted if weighted is None else weighted
+        rng = np.random.default_rng(seed)
+        if weighted:
+            index = self.importance.resample(n, rng)
+            z, log_p, log_q = (
+                self.importance.z[index],
+                self.importance.log_p[index],
+                self.importance.log_q[index],
+            )
+        else:
+            z = self.unconstrained_draws(n, seed, weighted=False)
+            log_p, log_q = self.target.log_density(z), self.log_prob(z)
+        draws = {name: values[None] for name, values in self.target.constrain(z, seed=seed).items()}
+        groups = arviz_io.posterior_groups(draws, self.target.data)
+        statistics = {"lp": log_p, "log_q": log_q, "log_weight": log_p - log_q}
+        groups["sample_stats"] = arviz_io.dataset({k: v[None] for k, v in statistics.items()})
+        groups["posterior"].attrs |= {**self.attributes(), "importance_resampled": int(weighted)}
+        return groups
+
+    def to_arviz(self, n: int = 4000, seed: int | None = None, weighted: bool | None = None) -> Any:
+        """InferenceData (ArviZ 0.x) or DataTree (1.x) of ``n`` draws."""
+        return arviz_io.to_arviz(self.groups(n, seed, weighted))
+
+    def summary(self, n: int = 4000, kind: str = "stats") -> Any:
+        """ArviZ's summary of ``n`` draws, a pandas DataFrame."""
+        return arviz_io.summary(self.groups(n)["posterior"], kind)
+
+    def attributes(self) -> dict[str, Any]:
+        """How the fit was made and what it found, as netCDF attributes."""
+        from . import __version__
+
+        return {
+            "inference_library": "dais-stan",
+            "inference_library_version": __version__,
+            "method": self.method,
+            "seed": self.seed,
+            "stopped_by": self.stopped_by,
+            "iterations": self.iterations,
+            "start": self.start_note,
+            "elbo": self.elbo,
+            "elbo_se": self.elbo_se,
+            "log_evidence": self.log_evidence,
+            "log_evidence_se": self.log_evidence_se,
+            "log_evidence_normalized": int(self.target.normalized),
+            "khat": self.khat,
+            "ess": self.ess,
+            "seconds": self.seconds,
+            "gradient_evaluations": self.counts.gradient,
+            "log_density_evaluations": self.counts.log_density,
+            "rejected_evaluations": self.counts.rejected,
+            "verdict": self.verdict(),
+        }
+
+    def verdict(self) -> str:
+        """How far the fit is to be trusted, in words."""
+        if self.warnings:
+            return "Not to be trusted as it stands: " + "; ".join(self.warnings) + "."
+        return (
+            f"No trouble found: the optimiser converged and k-hat is {self.khat:.2f} (at most {KHAT_LIMIT}). "
+            "k-hat sees only where q puts its draws: a mode that q misses stays unseen."
+        )
+
+    def save(self, path: str | os.PathLike[str], n: int = 4000) -> None:
+        """Write a netCDF file that ArviZ opens and ``dais_stan.load`` turns back into this Fit."""
+        groups = self.groups(n)
+        groups["variational"] = _variational(self)
+        arviz_io.save(groups, path)
+
+
+def _warnings(fit: Fit) -> list[str]:
+    found = []
+    if fit.stopped_by == "max_iterations":
+        found.append(
+            f"the optimiser did not converge in {fit.iterations} iterations: give it more, or another start"
+        )
+    if fit.khat > KHAT_LIMIT:
+        found.append(
+            f"k-hat is {fit.khat:.2f}, above {KHAT_LIMIT}: q misses part of the posterior, and neither its "
+            "spread nor the evidence is reliable"
+        )
+    share = float(np.mean(~np.isfinite(fit.importance.log_p)))
+    if share > 0.01:
+        reason = fit.target.counts.last_rejection or "log density -inf"
+        found.append(f"the density is not finite at {share:.0%} of q's draws ({reason})")
+    return found
+
+
+def _variational(fit: Fit) -> xr.Dataset:
+    """Everything but the target's library: enough to load the fit and to draw from it again."""
+    sample = fit.importance
+    arrays = {
+        "params": (("param",), fit.params),
+        "centre": (("unconstrained",), fit.whitening.centre),
+        "scale": (
+            ("unconstrained",) if fit.whitening.scale.ndim == 1 else ("unconstrained", "whitened"),
+            fit.whitening.scale,
+        ),
+        "importance_z": (("importance_draw", "unconstrained"), sample.z),
+        "importance_log_p": (("importance_draw",), sample.log_p),
+        "importance_log_q": (("importance_draw",), sample.log_q),
+        **{f"trace_{name}": (("window",), np.asarray(values)) for name, values in vars(fit.trace).items()},
+    }
+    record = {
+        "method": fit.method,
+        "stopped_by": fit.stopped_by,
+        "iterations": fit.iterations,
+        "seed": fit.seed,
+        "settings": fit.settings,
+        "start_note": fit.start_note,
+        "counts": vars(fit.counts),
+        "seconds": fit.seconds,
+        "warnings": fit.warnings,
+        "target": write_recipe(fit.target),
+    }
+    return xr.Dataset(
+        arrays, coords={"unconstrained": list(fit.target.names)}, attrs={"fit": json.dumps(record)}
+    )
+
+
+def load(path: str | os.PathLike[str], target: Target | None = None) -> Fit:
+    """Read a fit saved by ``Fit.save``.
+
+    The program and data travel in the file and are opened again (a model compiled before is not compiled
+    again); ``target`` replaces them, and is needed for a target made of functions. Raises ValueError where
+    the file holds no fit.
+    """
+    groups = arviz_io.read(path)
+    if "variational" not in groups:
+        raise ValueError(f"{path} holds no variational fit; its groups are {sorted(groups)}")
+    saved = groups["variational"]
+    record = json.loads(saved.attrs["fit"])
+    target = target or open_recipe(record["target"])
+    family_type: type[MeanField] | type[FullRank] = FAMILIES[record["method"]]
+    values = {name: saved[name].to_numpy() for name in saved.data_vars}
+    trace = Trace(**{name: values[f"trace_{name}"].tolist() for name in vars(Trace())})
+    return Fit(
+        target=target,
+        method=record["method"],
+        family=family_type(target.dim),
+        params=values["params"],
+        whitening=Whitening(values["centre"], values["scale"]),
+        importance=importance_sample(
+            values["importance_z"], values["importance_log_p"], values["importance_log_q"]
+        ),
+        trace=trace,
+        counts=EvaluationCounts(**record["counts"]),
+        **{
+            key: record[key]
+            for key in ("stopped_by", "iterations", "seed", "settings", "start_note", "seconds", "warnings")
+        },
+    )

@@ -1,0 +1,279 @@
+"""The command line: dais-stan doctor | fit | sample | compare."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from . import __version__
+from .errors import DaisStanError
+
+app = typer.Typer(
+    name="dais-stan",
+    help="Approximate the posterior of a Stan program, and say how far to trust it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out, err = Console(), Console(stderr=True)
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL.stan", help="The Stan program.")]
+Data = Annotated[Path | None, typer.Option("--data", metavar="D.json", help="Data in Stan's JSON.")]
+Seed = Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Same seed, same result.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+EngineName = Annotated[
+    str, typer.Option("--engine", help="auto, bridgestan, pypi, or stanli (no compiler; constants dropped).")
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads for batches of points.")]
+
+
+def main() -> None:
+    """Entry point: user errors become one sentence on standard error and exit status 2."""
+    warnings.showwarning = _show_warning
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    try:
+        app(standalone_mode=True)
+    except (DaisStanError, ValueError) as error:
+        err.print(f"[bold red]Error:[/] {_plain(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        err.print("Interrupted.")
+        sys.exit(130)
+
+
+def _plain(text: str) -> str:
+    """Square brackets are Stan's indices here, not rich's markup."""
+    return text.replace("[", r"\[")
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    if not issubclass(category, FutureWarning | DeprecationWarning):
+        err.print(f"[yellow]Warning:[/] {_plain(str(message))}", highlight=False, soft_wrap=True)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        out.print(f"dais-stan {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Approximate the posterior of a Stan program, and say how far to trust it."""
+
+
+def _writable(path: Path | None) -> Path | None:
+    """Find out before an hour of work, not after it, that the result cannot be written."""
+    if path is None:
+        return None
+    if path.is_dir():
+        raise ValueError(f"--out must be a file, found the folder {path}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.with_name(path.name + ".partial").open("wb"):
+            pass
+        path.with_name(path.name + ".partial").unlink()
+    except OSError as error:
+        raise ValueError(f"--out {path} cannot be written: {error.strerror}") from error
+    return path
+
+
+@contextmanager
+def _elbo_progress(total: int, shown: bool) -> Iterator[Callable[[int, float, float], None] | None]:
+    """A progress bar on a terminal, and nothing elsewhere."""
+    if not (shown and err.is_terminal):
+        yield None
+        return
+    columns = (
+        TextColumn("ELBO {task.fields[elbo]}"),
+        BarColumn(),
+        TextColumn("{task.completed}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task("fit", total=total, elbo="...")
+        yield lambda done, value, se: bar.update(task, completed=done, elbo=f"{value:.2f} ± {se:.2f}")
+
+
+@app.command()
+def fit(
+    model: Model,
+    data: Data = None,
+    method: Annotated[str, typer.Option(help="meanfield or fullrank.")] = "fullrank",
+    seed: Seed = None,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", metavar="FIT.nc", help="Where to save the fit.")
+    ] = None,
+    start: Annotated[str, typer.Option(help="mode, pathfinder or zero.")] = "mode",
+    draws_per_step: Annotated[int, typer.Option(min=1, help="Draws in each gradient estimate.")] = 16,
+    max_iterations: Annotated[int, typer.Option(min=1, help="Give up after as many.")] = 10_000,
+    importance_draws: Annotated[int | None, typer.Option(min=1, help="Draws for evidence and k-hat.")] = None,
+    draws: Annotated[int, typer.Option(min=1, help="Posterior draws in the file.")] = 4000,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from FIT.nc.checkpoint.")] = False,
+    engine: EngineName = "auto",
+    threads: Threads = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Fit a variational approximation: draws, evidence with its error, k-hat, and a verdict in words."""
+    from .fitting import fit as run
+    from .optimize import Schedule
+    from .target import Target
+
+    _writable(out_file)
+    target = Target.from_stan(model, data=data, engine=engine, threads=threads)
+    checkpoint = out_file.with_name(out_file.name + ".checkpoint") if out_file else None
+    with _elbo_progress(max_iterations, shown=not quiet) as progress:
+        result = run(
+            target,
+            method,
+            seed=seed,
+            start=start,
+            draws_per_step=draws_per_step,
+            schedule=Schedule(max_iterations=max_iterations),
+            importance_draws=importance_draws,
+            checkpoint=checkpoint,
+            resume=resume,
+            progress=progress,
+        )
+    if out_file and checkpoint:
+        result.save(out_file, n=draws)
+        checkpoint.unlink(missing_ok=True)
+    posterior = result.groups(draws)["posterior"]
+    _report(result.attributes(), posterior, "stats", out_file, quiet, as_json)
+
+
+@app.command()
+def sample(
+    model: Model,
+    data: Data = None,
+    seed: Seed = None,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", metavar="NUTS.nc", help="Where to save the draws.")
+    ] = None,
+    chains: Annotated[int, typer.Option(min=1)] = 4,
+    iter_warmup: Annotated[int, typer.Option(min=0)] = 1000,
+    iter_sampling: Annotated[int, typer.Option(min=1)] = 1000,
+    adapt_delta: Annotated[float, typer.Option(min=0, max=1)] = 0.8,
+    max_treedepth: Annotated[int, typer.Option(min=1)] = 10,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Sample the posterior with CmdStan's NUTS, through CmdStanPy."""
+    from .nuts import sample as run
+    from .target import Target
+
+    _writable(out_file)
+    result = run(
+        Target.from_stan(model, data=data),
+        chains=chains,
+        seed=seed,
+        iter_warmup=iter_warmup,
+        iter_sampling=iter_sampling,
+        adapt_delta=adapt_delta,
+        max_treedepth=max_treedepth,
+        show_progress=err.is_terminal and not quiet,
+    )
+    if out_file:
+        result.save(out_file)
+    _report(result.attributes(), result.groups()["posterior"], "all", out_file, quiet, as_json)
+
+
+def _report(
+    attributes: dict[str, Any], posterior: Any, kind: str, out_file: Path | None, quiet: bool, as_json: bool
+) -> None:
+    """Print what was found: one JSON object, or a table of scalars, the record and the verdict."""
+    from . import arviz_io
+
+    summary = arviz_io.summary(posterior, kind)
+    if as_json:
+        record = {**attributes, "out": str(out_file) if out_file else None}
+        record["summary"] = json.loads(summary.astype(float).to_json(orient="index"))
+        print(json.dumps(record))
+        return
+    if quiet:
+        return
+    table = Table(*["", *map(str, summary.columns)], box=None, header_style="bold")
+    shown = summary.head(40)
+    for name, row in shown.iterrows():
+        table.add_row(_plain(str(name)), *(f"{float(value):.4g}" for value in row))
+    out.print(table)
+    if len(summary) > len(shown):
+        out.print(f"... and {len(summary) - len(shown)} scalars more")
+    out.print(_headline(attributes), highlight=False, soft_wrap=True)
+    out.print(_plain(attributes["verdict"]), style="bold", highlight=False, soft_wrap=True)
+    if out_file:
+        out.print(f"Saved to {_plain(str(out_file))}", highlight=False, soft_wrap=True)
+
+
+def _headline(attributes: dict[str, Any]) -> str:
+    cost = f"{attributes['gradient_evaluations']:,} gradients, {attributes['seconds']:.1f} s"
+    if "log_evidence" not in attributes:
+        return cost
+    constant = "" if attributes["log_evidence_normalized"] else " up to a constant"
+    return (
+        f"log evidence {attributes['log_evidence']:.3f} ± {attributes['log_evidence_se']:.3f}{constant}, "
+        f"k-hat {attributes['khat']:.2f}, {cost}"
+    )
+
+
+@app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A.nc")],
+    b: Annotated[Path, typer.Argument(metavar="B.nc", help="The reference.")],
+    picture: Annotated[Path | None, typer.Option(help="Draw both marginals into this file.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare two results, B being the reference: standardised errors of means and sds, and a verdict."""
+    from . import arviz_io, plots
+    from .comparison import compare as run
+
+    posteriors = {path.stem: arviz_io.read(path)["posterior"] for path in (a, b)}
+    result = run(*posteriors.values()) if len(posteriors) == 2 else run(a, b)
+    if picture:
+        plots.save(plots.marginals(posteriors), _writable(picture) or picture)
+    if as_json:
+        print(json.dumps(result.to_dict()))
+        return
+    headings = ["", "mean A", "mean B", "(mean A - mean B) / sd B", "sd A", "sd B", "log(sd A / sd B)"]
+    table = Table(*headings, box=None, header_style="bold")
+    columns = (result.mean_a, result.mean_b, result.mean_error, result.sd_a, result.sd_b, result.log_sd_ratio)
+    for name, *row in zip(result.names, *columns, strict=True):
+        table.add_row(_plain(name), *(f"{float(value):.3g}" for value in row))
+    out.print(table)
+    out.print(_plain(result.verdict()), style="bold", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Look for Stan, a compiler and a cache; compile and sample a tiny model; say how to mend what fails."""
+    from .doctor import diagnose
+
+    findings = []
+    for finding in diagnose():
+        findings.append(finding)
+        if not as_json:
+            mark = "[green]ok[/]  " if finding.ok else "[red]no[/]  "
+            out.print(f"{mark}{finding.what}: {_plain(finding.found)}", highlight=False, soft_wrap=True)
+            if finding.mend:
+                out.print(f"      mend: {_plain(finding.mend)}", highlight=False, soft_wrap=True)
+    if as_json:
+        print(json.dumps([vars(finding) for finding in findings]))
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(1)

@@ -1,0 +1,289 @@
+"""Stochastic maximisation: Adam, a learning rate that falls on plateaus, a stopping rule, checkpoints.
+
+Nothing here knows of variational inference: an objective is any callable that returns a noisy value and
+gradient at a parameter vector.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class NoisyEstimate(Protocol):
+    """What an objective returns; ``gradient`` is that of ascent and ``rejected`` counts unusable draws."""
+
+    @property
+    def value(self) -> float: ...
+    @property
+    def gradient(self) -> NDArray: ...
+    @property
+    def rejected(self) -> int: ...
+
+
+Objective = Callable[[NDArray, np.random.Generator], NoisyEstimate]
+#: Called after each window with (iterations done, mean value of the window, its standard error).
+Progress = Callable[[int, float, float], None]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long to optimise and with which steps.
+
+    Each learning rate is a stage. A stage ends when the mean objective of its last quarter exceeds that of
+    the quarter before by no more than ``tolerance`` plus one standard error, looked at once a ``window`` of
+    iterations and never before two windows. The last stage is also the one whose iterates are averaged: it
+    lasts at least four windows, and until the standard error of the averaged parameters (root mean square
+    over parameters, from the spread of window means) is at most ``iterate_tolerance``, or twenty windows.
+    The run has converged when the last stage ended so.
+    """
+
+    learning_rates: tuple[float, ...] = (0.1, 0.03, 0.01)
+    window: int = 100
+    tolerance: float = 0.01
+    iterate_tolerance: float = 0.01
+    max_iterations: int = 10_000
+
+    def __post_init__(self) -> None:
+        if not self.learning_rates or min(self.learning_rates) <= 0:
+            raise ValueError(f"learning_rates must be positive, found {self.learning_rates}")
+        if self.window < 2:
+            raise ValueError(f"window must be at least 2 iterations, found {self.window}")
+        if self.max_iterations < 1:
+            raise ValueError(f"max_iterations must be at least 1, found {self.max_iterations}")
+
+
+@dataclass
+class Trace:
+    """The objective, one entry a window: iterations done, mean, standard error, learning rate."""
+
+    iteration: list[int] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
+    se: list[float] = field(default_factory=list)
+    learning_rate: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Optimum:
+    """Where a run ended.
+
+    ``params`` is the average iterate of the last stage. ``stopped_by`` is "converged", "max_iterations",
+    or "rejected" (for five windows on end, most iterations had no usable draw).
+    """
+
+    params: NDArray
+    stopped_by: str
+    iterations: int
+    rejected: int
+    trace: Trace
+
+
+@dataclass
+class _State:
+    """Everything that a resumed run needs to go on exactly as the unbroken one would have."""
+
+    params: NDArray
+    first_moment: NDArray
+    second_moment: NDArray
+    average: NDArray  # over the present stage
+    spread: NDArray  # sum of squared deviations of the stage's window means from their mean
+    iteration: int = 0
+    stage: int = 0
+    windows: int = 0  # of the present stage
+    rejected: int = 0
+    bad_windows: int = 0
+    values: list[float] = field(default_factory=list)  # of the present stage
+    trace: Trace = field(default_factory=Trace)
+
+    @classmethod
+    def start(cls, params: NDArray) -> _State:
+        zeros = np.zeros_like(params)
+        return cls(params.copy(), zeros.copy(), zeros.copy(), params.copy(), zeros.copy())
+
+    def add_window(self, mean: NDArray) -> None:
+        """Take a window's mean iterate into the stage's average (Welford's recurrence)."""
+        self.windows += 1
+        before = mean - self.average
+        self.average = self.average + before / self.windows
+        self.spread = self.spread + before * (mean - self.average)
+
+    def average_se(self) -> float:
+        """Standard error of the averaged iterate, root mean square over parameters."""
+        variance = self.spread / (self.windows * max(self.windows - 1, 1))
+        return float(np.sqrt(variance.mean()))
+
+    def next_stage(self) -> None:
+        self.stage += 1
+        self.windows = 0
+        self.values = []
+        self.params = self.average.copy()
+
+
+_ARRAYS = ("params", "first_moment", "second_moment", "average", "spread")
+_COUNTS = ("iteration", "stage", "windows", "rejected", "bad_windows", "values")
+
+
+class Checkpoint:
+    """A file to which a run writes its state every few seconds, and from which it resumes.
+
+    ``identity`` names the problem (program, data, method, seed): a file written by another problem is
+    refused with a ValueError rather than resumed.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], identity: str, seconds: float = 5.0) -> None:
+        self.path = Path(path)
+        self.identity = identity
+        self.seconds = seconds
+        self._last = time.monotonic()
+
+    def save(self, state: _State, rng: np.random.Generator, force: bool = False) -> None:
+        if not force and time.monotonic() - self._last < self.seconds:
+            return
+        meta = {name: getattr(state, name) for name in _COUNTS}
+        meta |= {"identity": self.identity, "trace": vars(state.trace), "rng": rng.bit_generator.state}
+        partial = self.path.with_name(self.path.name + ".partial")
+        with partial.open("wb") as file:
+            np.savez(
+                file,
+                **{name: getattr(state, name) for name in _ARRAYS},
+                meta=np.array(json.dumps(meta)),
+            )
+        os.replace(partial, self.path)
+        self._last = time.monotonic()
+
+    def load(self, rng: np.random.Generator) -> _State | None:
+        """The saved state, with ``rng`` set to where it was; None where there is no file yet."""
+        if not self.path.exists():
+            return None
+        with np.load(self.path, allow_pickle=False) as file:
+            meta = json.loads(str(file["meta"]))
+            arrays = {name: file[name] for name in _ARRAYS}
+        if meta["identity"] != self.identity:
+            raise ValueError(
+                f"checkpoint {self.path} belongs to another run (program, data, method, settings or seed "
+                "differ); delete it or choose another file"
+            )
+        rng.bit_generator.state = meta["rng"]
+        state = _State(**arrays, **{name: meta[name] for name in _COUNTS})
+        state.trace = Trace(**meta["trace"])
+        return state
+
+
+#: A gradient further than this many times its running size from zero is an outlier.
+CLIP = 5.0
+BETA1, BETA2 = 0.9, 0.99
+
+
+def _adam_step(state: _State, gradient: NDArray, learning_rate: float) -> None:
+    """One ascent step of Adam (Kingma & Ba 2015), in place.
+
+    Log densities fall off steeply, so that one draw in a far tail can give a gradient of any size, which
+    would hold up Adam's second moment, and with it all progress, for 1 / (1 - beta2) iterations. Components
+    beyond CLIP times their running root mean square are therefore clipped, and beta2 is 0.99.
+    """
+    t = state.iteration + 1
+    size = np.sqrt(state.second_moment)
+    if t > 10:
+        limit = (CLIP / np.sqrt(1.0 - BETA2 ** (t - 1))) * size
+        gradient = np.minimum(np.maximum(gradient, -limit), limit)
+    state.first_moment *= BETA1
+    state.first_moment += (1.0 - BETA1) * gradient
+    state.second_moment *= BETA2
+    state.second_moment += (1.0 - BETA2) * (gradient * gradient)
+    denominator = np.sqrt(state.second_moment)
+    denominator *= 1.0 / np.sqrt(1.0 - BETA2**t)
+    denominator += 1e-8
+    state.params += (learning_rate / (1.0 - BETA1**t)) * state.first_moment / denominator
+
+
+def _mean_and_se(values: NDArray) -> tuple[float, float]:
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return -np.inf, np.inf
+    return float(finite.mean()), float(finite.std() / np.sqrt(len(finite)))
+
+
+def _plateau(values: list[float], tolerance: float) -> bool:
+    """Whether the last quarter of a stage is no better than the one before it, beyond noise."""
+    quarter = len(values) // 4
+    early, early_se = _mean_and_se(np.asarray(values[-2 * quarter : -quarter]))
+    late, late_se = _mean_and_se(np.asarray(values[-quarter:]))
+    return bool(np.isfinite(late) and late - early <= tolerance + np.hypot(early_se, late_se))
+
+
+def _window(state: _State, objective: Objective, rng: np.random.Generator, rate: float, length: int) -> float:
+    """Run ``length`` iterations; returns the share of them in which every draw was rejected."""
+    total = np.zeros_like(state.params)
+    bad = 0
+    for _ in range(length):
+        estimate = objective(state.params, rng)
+        state.values.append(estimate.value)
+        if estimate.rejected:
+            state.rejected += estimate.rejected
+            bad += estimate.value == -np.inf
+        _adam_step(state, estimate.gradient, rate)
+        total += state.params
+        state.iteration += 1
+    if state.windows == 0:
+        state.average, state.spread = np.zeros_like(total), np.zeros_like(total)
+    state.add_window(total / length)
+    return bad / length
+
+
+def _end_of_stage(state: _State, schedule: Schedule) -> bool:
+    last = state.stage == len(schedule.learning_rates) - 1
+    if state.windows < (4 if last else 2) or not _plateau(state.values, schedule.tolerance):
+        return False
+    return not last or state.windows >= 20 or state.average_se() <= schedule.iterate_tolerance
+
+
+def maximize(
+    objective: Objective,
+    params: NDArray,
+    schedule: Schedule,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Optimum:
+    """Maximise a noisy objective from ``params``; resumes from ``checkpoint`` where its file exists."""
+    state = checkpoint.load(rng) if checkpoint else None
+    state = state or _State.start(params)
+    while (stopped_by := _stopped_by(state, schedule)) is None:
+        rate = schedule.learning_rates[state.stage]
+        length = min(schedule.window, schedule.max_iterations - state.iteration)
+        bad_share = _window(state, objective, rng, rate, length)
+        state.bad_windows = state.bad_windows + 1 if bad_share > 0.5 else 0
+        _record(state, rate, length, progress)
+        if _end_of_stage(state, schedule):
+            state.next_stage()
+        if checkpoint:
+            checkpoint.save(state, rng)
+    if checkpoint:
+        checkpoint.save(state, rng, force=True)
+    return Optimum(state.average, stopped_by, state.iteration, state.rejected, state.trace)
+
+
+def _stopped_by(state: _State, schedule: Schedule) -> str | None:
+    if state.stage == len(schedule.learning_rates):
+        return "converged"
+    if state.bad_windows >= 5:
+        return "rejected"
+    return "max_iterations" if state.iteration >= schedule.max_iterations else None
+
+
+def _record(state: _State, rate: float, length: int, progress: Progress | None) -> None:
+    value, se = _mean_and_se(np.asarray(state.values[-length:]))
+    state.trace.iteration.append(state.iteration)
+    state.trace.value.append(value)
+    state.trace.se.append(se)
+    state.trace.learning_rate.append(rate)
+    if progress:
+        progress(state.iteration, value, se)

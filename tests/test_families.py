@@ -1,0 +1,89 @@
+"""Every family: log density against SciPy, pullback and score against central differences."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dais_stan.families import FullRank, MeanField
+
+FAMILIES = [MeanField, FullRank]
+DIMS = [1, 2, 5]
+
+
+def random_params(family, rng):
+    return 0.7 * rng.standard_normal(family.n_params)
+
+
+def covariance(family, params):
+    _, factor = family.moments(params)
+    return np.diag(factor**2) if factor.ndim == 1 else factor @ factor.T
+
+
+def central_difference(function, x, step=1e-6):
+    return np.array([(function(x + h) - function(x - h)) / (2 * step) for h in step * np.eye(len(x))])
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20240501)
+
+
+@pytest.mark.parametrize("dim", DIMS)
+@pytest.mark.parametrize("family_type", FAMILIES)
+class TestEveryFamily:
+    def test_log_q_is_the_density_of_the_draw(self, family_type, dim, rng):
+        family = family_type(dim)
+        params = random_params(family, rng)
+        sample = family.sample(params, rng.standard_normal((7, dim)))
+        mean, _ = family.moments(params)
+        expected = stats.multivariate_normal(mean, covariance(family, params)).logpdf(sample.z)
+        np.testing.assert_allclose(sample.log_q, np.atleast_1d(expected), rtol=1e-9)
+        np.testing.assert_allclose(family.log_prob(params, sample.z), sample.log_q, rtol=1e-9)
+
+    def test_moments_are_those_of_the_draws(self, family_type, dim, rng):
+        family = family_type(dim)
+        params = random_params(family, rng)
+        z = family.sample(params, rng.standard_normal((200_000, dim))).z
+        mean, _ = family.moments(params)
+        cov = covariance(family, params)
+        np.testing.assert_array_less(np.abs(z.mean(0) - mean), 4.5 * np.sqrt(np.diag(cov) / len(z)))
+        np.testing.assert_allclose(np.cov(z.T).reshape(dim, dim), cov, atol=0.03 * np.diag(cov).max())
+
+    def test_pullback_is_the_gradient(self, family_type, dim, rng):
+        family = family_type(dim)
+        params = random_params(family, rng)
+        eps = rng.standard_normal((4, dim))
+        z_bar, log_q_bar = rng.standard_normal((4, dim)), rng.standard_normal(4)
+
+        def scalar(p):
+            sample = family.sample(p, eps)
+            return (z_bar * sample.z).sum() + (log_q_bar * sample.log_q).sum()
+
+        tape = family.sample(params, eps).tape
+        expected = central_difference(scalar, params)
+        np.testing.assert_allclose(
+            family.pullback(params, tape, z_bar, log_q_bar), expected, rtol=1e-6, atol=1e-8
+        )
+        without = family.pullback(params, tape, z_bar, None)
+        np.testing.assert_allclose(
+            without, family.pullback(params, tape, z_bar, np.zeros(4)), rtol=1e-12, atol=1e-14
+        )
+
+    def test_score_is_the_gradient_of_log_prob(self, family_type, dim, rng):
+        family = family_type(dim)
+        params = random_params(family, rng)
+        sample = family.sample(params, rng.standard_normal((3, dim)))
+        expected = [
+            central_difference(lambda z: family.log_prob(params, z[None])[0], point) for point in sample.z
+        ]
+        np.testing.assert_allclose(family.score(params, sample.tape), expected, rtol=1e-6, atol=1e-7)
+
+    def test_starts_as_the_standard_normal(self, family_type, dim, rng):
+        family = family_type(dim)
+        eps = rng.standard_normal((3, dim))
+        np.testing.assert_array_equal(family.sample(family.initial(), eps).z, eps)
+
+
+def test_a_full_rank_that_does_not_fit_is_refused_with_its_size():
+    with pytest.raises(ValueError, match=r"20001 unconstrained parameters .* 3\.2 GB"):
+        FullRank(20_001)
