@@ -92,8 +92,8 @@ def _as_mapping(data: Data) -> Mapping[str, Any]:
         if where is text:
             text = _read_file(Path(text).expanduser())
         return _parse(text, where)
-    if isinstance(data, Mapping) or hasattr(data, "keys"):
-        return {name: data[name] for name in data}
+    if hasattr(data, "items"):  # a mapping, or a pandas object
+        return dict(data.items())
     raise ValueError(
         f"data must be a dict, the path of a JSON file, or JSON text, not {type(data).__name__}."
     )

@@ -125,6 +125,7 @@ def test_hvp_of_functions_is_used() -> None:
     assert (target.counts.hvp, target.counts.gradient) == (8, 0)
 
 
+@pytest.mark.slow  # test_stan_models.py has the quick one
 def test_hvp_by_autodiff() -> None:
     target = open_target("skewed_correlated", "auto", data=SKEWED_DATA, autodiff_hessian=True)
     z, v = some_points(8, 3), some_points(8, 3)[::-1]
