@@ -96,18 +96,15 @@ class BridgeStanEngine:
         key = program.content_key(str(self.home), self._home_identity, *self._make_args)
 
         def build(folder: Path) -> None:
-            program.info(self._stanc)  # stanc's message, clean, before anything slow
-            require_toolchain()
+            program.info(self._stanc)  # stanc's own message, before anything slow
             file, include_root = program.write(folder)
-            self._prepare()
             target = file.with_name(f"{file.stem}_model.so")
             flags = " ".join(shlex.quote(flag) for flag in program.stanc_flags(include_root))
+            self._make_shared_parts()
             self._make([f"STANCFLAGS={flags.replace('$', '$$')}", str(target)], program.file_name)
-            for leftover in folder.iterdir():
-                if leftover != target and leftover.suffix != ".stan":
-                    shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+            _keep_only(folder, {file, target})
 
-        return build_once(f"{program.name[:40]}-{key}", build) / f"{program.name}_model.so"
+        return build_once(f"models/{program.name[:40]}-{key}", build) / f"{program.name}_model.so"
 
     @cached_property
     def _stanc(self) -> Path:
@@ -124,16 +121,36 @@ class BridgeStanEngine:
         content = b"".join(file.read_bytes() for file in files if file.is_file())
         return f"{self.stan_version}-{hashlib.sha256(str(self.home).encode() + content).hexdigest()[:12]}"
 
-    def _prepare(self) -> None:
+    def _make_shared_parts(self) -> None:
         """Build what all programs share, once, while other processes wait."""
         if self.name == "pypi":
             with lock(f"make-{self._home_identity}"):
-                self._make(["shared"], "the parts that every program shares")
+                self._make(["shared"], "what all Stan programs share (only the first time)")
 
     def _make(self, arguments: list[str], what: str) -> None:
+        require_toolchain()
         command = [os.environ.get("MAKE", "make"), *self._make_args, *arguments]
         _log.info("compiling %s", what)
         done = subprocess.run(command, cwd=self.home, capture_output=True, check=False)
         if done.returncode:
-            message = done.stderr.decode("utf-8", "replace").strip()
-            raise StanCompileError(f"the C++ build of {what} failed:\n{message[-4000:]}")
+            message = _first_errors(done.stderr.decode("utf-8", "replace"))
+            raise StanCompileError(f"the C++ build of {what} failed:\n{message}{self._hint()}")
+
+    def _hint(self) -> str:
+        if "BRIDGESTAN_AD_HESSIAN=true" not in self._make_args:
+            return ""
+        return "\nHint: some functions of Stan have no second derivatives; try autodiff_hessian=False."
+
+
+def _first_errors(output: str) -> str:
+    """The compiler's first errors, without the pages of notes on templates that follow each."""
+    errors = [line for line in output.splitlines() if "error" in line.lower()]
+    return "\n".join(errors[:5]) if errors else output[-2000:].strip()
+
+
+def _keep_only(folder: Path, kept: set[Path]) -> None:
+    for file in set(folder.iterdir()) - kept:
+        if file.is_dir():
+            shutil.rmtree(file)
+        else:
+            file.unlink()

@@ -33,7 +33,7 @@ def lock(key: str) -> FileLock:
     """The lock between processes (and threads) for ``key``; released by the system when a process dies."""
     folder = cache_dir() / "locks"
     folder.mkdir(exist_ok=True)
-    return FileLock(folder / f"{key}.lock", thread_local=False)
+    return FileLock(folder / f"{key.replace('/', '-')}.lock", thread_local=False)
 
 
 def scratch_root() -> str:
@@ -50,7 +50,7 @@ def build_once(key: str, build: Callable[[Path], None]) -> Path:
     processes that want the same key build it once: the second waits.
 
     Args:
-        key: a file-name-safe text that covers everything the result depends on.
+        key: the folder's path below the cache; it covers everything that the result depends on.
         build: fills the folder, or raises.
     """
     folder = cache_dir() / key
@@ -65,7 +65,8 @@ def build_once(key: str, build: Callable[[Path], None]) -> Path:
             made.mkdir()
             build(made)
             # The temporary folder may be on another file system, where a move is a copy and so not atomic.
-            partial = cache_dir() / f"{key}.partial"
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            partial = folder.with_name(f"{folder.name}.partial")
             shutil.rmtree(partial, ignore_errors=True)
             shutil.move(made, partial)
             partial.rename(folder)

@@ -128,7 +128,7 @@ class StanProgram:
             text = self.run_stanc(stanc, ["--info", *flags])
             (folder / "info.json").write_text(text, encoding="utf-8")
 
-        folder = build_once(f"info-{key}", build)
+        folder = build_once(f"info/{key}", build)
         return _parse_info(json.loads((folder / "info.json").read_text(encoding="utf-8")))
 
     def run_stanc(self, stanc: str | PathLike[str], flags: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """Folders shaped like BridgeStan and CmdStan, laid out in the cache over the httpstan wheel.
 
 The wheel brings stanc, the headers of Stan and Stan Math, TBB and SUNDIALS; the folders ``bridgestan`` and
-``cmdstan`` beside this file bring the makefiles and the C++ that the wheel lacks.
+``cmdstan`` beside this file bring the makefiles and the C++ that the wheel lacks, ``common`` what both need.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import importlib.util
 import platform
 import re
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from dais_stan.engines.cache import build_once
@@ -75,19 +76,25 @@ def cmdstan_home() -> Path:
 def _lay_out(kind: str) -> Path:
     """Copy the templates of ``kind`` and link the wheel, in a folder keyed by the content of both."""
     httpstan = httpstan_folder()
-    templates = sorted(file for file in (_TEMPLATES / kind).rglob("*") if _is_template(file))
-    digest = hashlib.sha256(f"{httpstan}\n{importlib.metadata.version('httpstan')}\n".encode())
-    for file in templates:
-        digest.update(f"{file.relative_to(_TEMPLATES)}\n".encode() + file.read_bytes())
+    wheel = f"{stan_version()}-{_digest([str(httpstan), importlib.metadata.version('httpstan')])}"
+    headers = build_once(f"headers/{wheel}", lambda folder: None)
+    roots = (_TEMPLATES / "common", _TEMPLATES / kind)
+    files = {file.relative_to(root): file for root in roots for file in root.rglob("*") if _is_template(file)}
 
     def build(folder: Path) -> None:
         (folder / "httpstan").symlink_to(httpstan)
+        (folder / "headers").symlink_to(f"../../headers/{headers.name}")
         (folder / "bin").mkdir()
         (folder / "bin" / "stanc").symlink_to("../httpstan/stanc")
-        for file in templates:
-            _copy_template(file, folder / file.relative_to(_TEMPLATES / kind), httpstan)
+        for name, file in files.items():
+            _copy_template(file, folder / name, httpstan)
 
-    return build_once(f"{kind}-{stan_version()}-{digest.hexdigest()[:12]}", build)
+    content = _digest(f"{name}\n{file.read_text(encoding='utf-8')}" for name, file in sorted(files.items()))
+    return build_once(f"homes/{kind}-{wheel}-{content}", build)
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
 def _is_template(file: Path) -> bool:
