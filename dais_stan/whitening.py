@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 if TYPE_CHECKING:
     from .target import Target
@@ -42,6 +43,12 @@ class Whitening:
         """scale^T gradient: the chain rule from z to u."""
         return gradient * self.scale if self.scale.ndim == 1 else gradient @ self.scale
 
+    def gradient_in_z(self, gradient: NDArray) -> NDArray:
+        """The chain rule the other way, from u to z."""
+        if self.scale.ndim == 1:
+            return gradient / self.scale
+        return solve_triangular(self.scale, gradient.T, lower=True, trans="T", check_finite=False).T
+
     def affine(self, mean: NDArray, factor: NDArray) -> tuple[NDArray, NDArray]:
         """Mean and covariance factor in z of a Gaussian given in u; a factor is (D,) or (D, D)."""
         if self.scale.ndim == 1:
@@ -66,7 +73,9 @@ class WhitenedTarget:
         value, gradient = self.target.log_density_gradient(self.whitening.to_z(u))
         return value + self.whitening.log_det, self.whitening.gradient_in_u(gradient)
 
-    def hvp(self, u: NDArray, v: NDArray) -> NDArray:
+    def hvp(self, u: NDArray, v: NDArray, gradient: NDArray | None = None) -> NDArray:
+        """See ``Target.hvp``; a known ``gradient`` is the one in u."""
+        known = None if gradient is None else self.whitening.gradient_in_z(gradient)
         # A direction has no centre: only the linear part moves it to z.
         direction = v * self.whitening.scale if self.whitening.scale.ndim == 1 else v @ self.whitening.scale.T
-        return self.whitening.gradient_in_u(self.target.hvp(self.whitening.to_z(u), direction))
+        return self.whitening.gradient_in_u(self.target.hvp(self.whitening.to_z(u), direction, known))

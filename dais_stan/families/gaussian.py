@@ -16,6 +16,11 @@ LOG_2PI = float(np.log(2.0 * np.pi))
 MAX_FACTOR_BYTES = 2**30
 
 
+def _log_normal(x: NDArray) -> NDArray:
+    """Log density of the standard normal at the rows of x (N, D), shape (N,)."""
+    return -0.5 * ((x * x).sum(axis=1) + x.shape[1] * LOG_2PI)
+
+
 class _MeanFieldTape(NamedTuple):
     eps: NDArray
     sd: NDArray
@@ -39,30 +44,30 @@ class MeanField:
     def sample(self, params: NDArray, eps: NDArray) -> Sample:
         mu, omega = params[: self.dim], params[self.dim :]
         sd = np.exp(omega)
-        log_q = -0.5 * np.einsum("ij,ij->i", eps, eps) - (omega.sum() + 0.5 * self.dim * LOG_2PI)
-        return Sample(mu + sd * eps, log_q, _MeanFieldTape(eps, sd))
+        return Sample(mu + sd * eps, _log_normal(eps) - omega.sum(), _MeanFieldTape(eps, sd))
 
     def pullback(
         self, params: NDArray, tape: _MeanFieldTape, z_bar: NDArray, log_q_bar: NDArray | None
     ) -> NDArray:
-        out = np.empty(self.n_params)
-        out[: self.dim] = z_bar.sum(axis=0)
-        out[self.dim :] = np.einsum("ij,ij->j", z_bar, tape.eps) * tape.sd
+        out = self.moments_pullback(params, z_bar.sum(axis=0), (z_bar * tape.eps).sum(axis=0))
         if log_q_bar is not None:
             out[self.dim :] -= log_q_bar.sum()
         return out
 
     def score(self, params: NDArray, tape: _MeanFieldTape) -> NDArray:
-        return -tape.eps / tape.sd
+        return tape.eps * (-1.0 / tape.sd)
 
     def log_prob(self, params: NDArray, z: NDArray) -> NDArray:
         mu, omega = params[: self.dim], params[self.dim :]
-        x = (z - mu) * np.exp(-omega)
-        return -0.5 * np.einsum("ij,ij->i", x, x) - omega.sum() - 0.5 * self.dim * LOG_2PI
+        return _log_normal((z - mu) * np.exp(-omega)) - omega.sum()
 
     def moments(self, params: NDArray) -> tuple[NDArray, NDArray]:
         """Mean (D,) and standard deviations (D,), the factor of a diagonal covariance."""
         return params[: self.dim].copy(), np.exp(params[self.dim :])
+
+    def moments_pullback(self, params: NDArray, mean_bar: NDArray, factor_bar: NDArray) -> NDArray:
+        """Gradient (n_params,) from those of the mean (D,) and the standard deviations (D,)."""
+        return np.concatenate((mean_bar, factor_bar * np.exp(params[self.dim :])))
 
 
 class _FullRankTape(NamedTuple):
@@ -106,17 +111,13 @@ class FullRank:
     def sample(self, params: NDArray, eps: NDArray) -> Sample:
         factor = self._factor(params)
         log_det = params[self.dim : 2 * self.dim].sum()
-        log_q = -0.5 * np.einsum("ij,ij->i", eps, eps) - (log_det + 0.5 * self.dim * LOG_2PI)
-        return Sample(params[: self.dim] + eps @ factor.T, log_q, _FullRankTape(eps, factor))
+        z = params[: self.dim] + eps @ factor.T
+        return Sample(z, _log_normal(eps) - log_det, _FullRankTape(eps, factor))
 
     def pullback(
         self, params: NDArray, tape: _FullRankTape, z_bar: NDArray, log_q_bar: NDArray | None
     ) -> NDArray:
-        factor_bar = z_bar.T @ tape.eps
-        out = np.empty(self.n_params)
-        out[: self.dim] = z_bar.sum(axis=0)
-        out[self.dim : 2 * self.dim] = np.diagonal(factor_bar) * np.diagonal(tape.factor)
-        out[2 * self.dim :] = self._row_scale * factor_bar[self._lower]
+        out = self.moments_pullback(params, z_bar.sum(axis=0), z_bar.T @ tape.eps)
         if log_q_bar is not None:
             out[self.dim : 2 * self.dim] -= log_q_bar.sum()
         return out
@@ -126,10 +127,14 @@ class FullRank:
 
     def log_prob(self, params: NDArray, z: NDArray) -> NDArray:
         centred = (z - params[: self.dim]).T
-        x = solve_triangular(self._factor(params), centred, lower=True, check_finite=False)
-        log_det = params[self.dim : 2 * self.dim].sum()
-        return -0.5 * np.einsum("ij,ij->j", x, x) - log_det - 0.5 * self.dim * LOG_2PI
+        x = solve_triangular(self._factor(params), centred, lower=True, check_finite=False).T
+        return _log_normal(x) - params[self.dim : 2 * self.dim].sum()
 
     def moments(self, params: NDArray) -> tuple[NDArray, NDArray]:
         """Mean (D,) and lower-triangular factor (D, D) of the covariance."""
         return params[: self.dim].copy(), self._factor(params)
+
+    def moments_pullback(self, params: NDArray, mean_bar: NDArray, factor_bar: NDArray) -> NDArray:
+        """Gradient (n_params,) from those of the mean (D,) and the factor (D, D), its upper part ignored."""
+        diagonal_bar = np.diagonal(factor_bar) * np.exp(params[self.dim : 2 * self.dim])
+        return np.concatenate((mean_bar, diagonal_bar, self._row_scale * factor_bar[self._lower]))
