@@ -6,12 +6,19 @@
 >>> print(fit.summary(), fit.log_evidence, fit.log_evidence_se, fit.verdict())
 """
 
-from .approximation import Fit, load
-from .comparison import Comparison, compare
-from .errors import DaisStanError, EngineError, StanCompileError, TargetError
-from .fitting import fit
-from .optimize import Schedule
-from .target import Target
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .approximation import Fit, load
+    from .comparison import Comparison, compare
+    from .errors import DaisStanError, EngineError, StanCompileError, TargetError
+    from .fitting import fit
+    from .nuts import NutsFit, sample
+    from .optimize import Schedule
+    from .target import Target
 
 __version__ = "0.1.0"
 
@@ -20,6 +27,7 @@ __all__ = [
     "DaisStanError",
     "EngineError",
     "Fit",
+    "NutsFit",
     "Schedule",
     "StanCompileError",
     "Target",
@@ -27,4 +35,34 @@ __all__ = [
     "compare",
     "fit",
     "load",
+    "sample",
 ]
+
+_HOME = {
+    "Comparison": "comparison",
+    "DaisStanError": "errors",
+    "EngineError": "errors",
+    "Fit": "approximation",
+    "NutsFit": "nuts",
+    "Schedule": "optimize",
+    "StanCompileError": "errors",
+    "Target": "target",
+    "TargetError": "errors",
+    "compare": "comparison",
+    "fit": "fitting",
+    "load": "approximation",
+    "sample": "nuts",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use (PEP 562): ArviZ and SciPy take seconds, and --help needs neither."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
