@@ -53,7 +53,7 @@ class Pool {
       std::lock_guard<std::mutex> lock(mutex_);
       job_ = nullptr;  // from here on no worker can join the job, which lives on this stack
     }
-    while (job.workers.load(std::memory_order_acquire) > 0) std::this_thread::yield();
+    wait_for(job.workers);
     busy_.clear(std::memory_order_release);
   }
 
@@ -82,6 +82,14 @@ class Pool {
   static std::atomic<Pool*>& current() {
     static std::atomic<Pool*> pool{nullptr};
     return pool;
+  }
+
+  // The last share of a worker is done soon, so its caller keeps its processor at first; on a crowded machine
+  // the worker may have lost its own, and then needs this one.
+  static void wait_for(const std::atomic<int>& workers) {
+    const auto patience = std::chrono::steady_clock::now() + kSpin;
+    while (workers.load(std::memory_order_acquire) > 0)
+      if (std::chrono::steady_clock::now() > patience) std::this_thread::yield();
   }
 
   // Only the job that holds busy_ gets here, so workers_ needs no lock of its own.
