@@ -1,0 +1,1 @@
+functions { real rate() { return 0.5; } }
