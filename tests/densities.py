@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 
-class Skewed:
+class _ByGradient:
+    def log_density(self, z):
+        return self.log_density_gradient(z)[0]
+
+
+class Skewed(_ByGradient):
     """log f(z) = sum_i (k_i x_i - exp(x_i)) with x = A z: correlated log-gamma coordinates.
 
     There is no density where the first coordinate is below ``wall``.
@@ -30,7 +35,7 @@ class Skewed:
         return np.where((z[:, 0] < self.wall)[:, None], 0.0, product)
 
 
-class Normal:
+class Normal(_ByGradient):
     """log f = log Z + log N(z; mean, covariance)."""
 
     def __init__(self, mean, covariance, log_z: float = 0.0) -> None:

@@ -99,7 +99,7 @@ def forward(density: Density, path: Annealing, noise: NDArray) -> Trajectories:
     x, momentum = noise[0], noise[1]
     refresh = np.sqrt(1.0 - path.retention**2)
     log_weight = 0.5 * (x * x).sum(axis=1) + (path.log_det + 0.5 * x.shape[1] * LOG_2PI)
-    tape = []
+    tape: list[_Transition] = []
     with np.errstate(over="ignore", invalid="ignore"):
         for k, (step, beta) in enumerate(zip(path.steps, path.betas, strict=True)):
             if k:
@@ -179,7 +179,8 @@ def bound_gradient(density: SmoothDensity, path: Annealing, noise: NDArray, grou
     usable = np.isfinite(bound)
     rejected = int(np.count_nonzero(~np.isfinite(end.log_weight)))
     if not usable.any():
-        zeros = Annealing(*(np.zeros_like(part) for part in path[:4]), 0.0)
+        mean, factor, steps, betas = (np.zeros_like(part) for part in path[:4])
+        zeros = Annealing(mean, factor, steps, betas, 0.0)
         return BoundGradient(-np.inf, zeros, rejected)
     share = weight.reshape(-1) / usable.sum()
     return BoundGradient(float(bound[usable].mean()), backward(density, path, noise, end, share), rejected)
