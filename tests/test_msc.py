@@ -1,4 +1,4 @@
-"""Markovian score climbing: its kernel keeps the posterior, its gradient is the score, q finds the moments."""
+"""Markovian score climbing: its kernel keeps the posterior, its gradient is the score, q finds moments."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def step(density, family, params, chains, particles, rng):
 
 
 def test_the_kernel_leaves_the_posterior_invariant(family):
-    """Exact draws stay exact after five steps with a wrong q: mean and covariance within 4 standard errors."""
+    """Exact draws stay exact after five steps with a wrong q: moments within 4 standard errors."""
     rng = np.random.default_rng(1)
     n = 20_000
     chains = rng.multivariate_normal(MEAN, COVARIANCE, n)
@@ -64,9 +64,7 @@ def test_gradient_is_the_weighted_score(family):
         return (weight.reshape(-1) * family.log_prob(p, flat)).sum() / 3
 
     assert estimate.value == pytest.approx(objective(params), rel=1e-12)
-    np.testing.assert_allclose(
-        estimate.gradient, central_difference(objective, params), rtol=1e-6, atol=1e-8
-    )
+    np.testing.assert_allclose(estimate.gradient, central_difference(objective, params), rtol=1e-6, atol=1e-8)
 
 
 def test_a_chain_moves_to_each_candidate_as_often_as_its_weight_says():
