@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import secrets
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -31,7 +33,12 @@ out, err = Console(), Console(stderr=True)
 Model = Annotated[Path, typer.Argument(metavar="MODEL.stan", help="The Stan program.")]
 Data = Annotated[Path | None, typer.Option("--data", metavar="D.json", help="Data in Stan's JSON.")]
 Seed = Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Same seed, same result.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")]
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet", help="Print only warnings and errors."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 EngineName = Annotated[
     str, typer.Option("--engine", help="auto, bridgestan, pypi, or stanli (no compiler; constants dropped).")
@@ -44,13 +51,16 @@ def main() -> None:
     warnings.showwarning = _show_warning
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
-        app(standalone_mode=True)
+        app()
     except (DaisStanError, ValueError) as error:
-        err.print(f"[bold red]Error:[/] {_plain(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        err.print("Interrupted.")
-        sys.exit(130)
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def _fail(message: str) -> NoReturn:
+    err.print(f"[bold red]Error:[/] {_plain(message)}", highlight=False, soft_wrap=True)
+    sys.exit(2)
 
 
 def _plain(text: str) -> str:
@@ -78,20 +88,26 @@ def _common(
     """Approximate the posterior of a Stan program, and say how far to trust it."""
 
 
-def _writable(path: Path | None) -> Path | None:
+def _writable(path: Path | None, option: str = "--out") -> Path | None:
     """Find out before an hour of work, not after it, that the result cannot be written."""
     if path is None:
         return None
     if path.is_dir():
-        raise ValueError(f"--out must be a file, found the folder {path}")
+        raise ValueError(f"{option} must be a file, found the folder {path}")
+    probe = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.with_name(path.name + ".partial").open("wb"):
+        with probe.open("ab"):
             pass
-        path.with_name(path.name + ".partial").unlink()
+        probe.unlink()
     except OSError as error:
-        raise ValueError(f"--out {path} cannot be written: {error.strerror}") from error
+        raise ValueError(f"{option} {path} cannot be written: {error.strerror}") from error
     return path
+
+
+def _log_steps(quiet: bool) -> None:
+    """Say on standard error what takes long or went another way than usual."""
+    logging.getLogger("dais_stan").setLevel(logging.WARNING if quiet else logging.INFO)
 
 
 @contextmanager
@@ -136,10 +152,14 @@ def fit(
     from .optimize import Schedule
     from .target import Target
 
+    _log_steps(quiet)
     _writable(out_file)
-    target = Target.from_stan(model, data=data, engine=engine, threads=threads)
     checkpoint = out_file.with_name(out_file.name + ".checkpoint") if out_file else None
-    with _elbo_progress(max_iterations, shown=not quiet) as progress:
+    if resume and checkpoint is None:
+        raise ValueError("--resume needs --out: the checkpoint stands beside that file")
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    target = Target.from_stan(model, data=data, engine=engine, threads=threads)
+    with _told_how_to_resume(checkpoint, seed), _elbo_progress(max_iterations, not quiet) as progress:
         result = run(
             target,
             method,
@@ -152,11 +172,27 @@ def fit(
             resume=resume,
             progress=progress,
         )
-    if out_file and checkpoint:
-        result.save(out_file, n=draws)
-        checkpoint.unlink(missing_ok=True)
+        if out_file and checkpoint:
+            result.save(out_file, n=draws)
+            checkpoint.unlink(missing_ok=True)
     posterior = result.groups(draws)["posterior"]
     _report(result.attributes(), posterior, "stats", out_file, quiet, as_json)
+
+
+@contextmanager
+def _told_how_to_resume(checkpoint: Path | None, seed: int) -> Iterator[None]:
+    """A run that is interrupted, or cannot be saved, leaves its checkpoint and says how to go on from it."""
+    try:
+        yield
+    except (KeyboardInterrupt, OSError) as stopped:
+        if isinstance(stopped, OSError):
+            err.print(f"[bold red]Error:[/] {_plain(str(stopped))}", highlight=False, soft_wrap=True)
+        if checkpoint and checkpoint.exists():
+            text = f"Stopped. To go on from {checkpoint}, repeat the command with --resume --seed {seed}"
+        else:
+            text = "Stopped before there was a checkpoint to go on from."
+        err.print(_plain(text), highlight=False, soft_wrap=True)
+        raise typer.Exit(130 if isinstance(stopped, KeyboardInterrupt) else 2) from None
 
 
 @app.command()
@@ -179,6 +215,7 @@ def sample(
     from .nuts import sample as run
     from .target import Target
 
+    _log_steps(quiet)
     _writable(out_file)
     result = run(
         Target.from_stan(model, data=data),
@@ -201,13 +238,12 @@ def _report(
     """Print what was found: one JSON object, or a table of scalars, the record and the verdict."""
     from . import arviz_io
 
+    if quiet and not as_json:
+        return
     summary = arviz_io.summary(posterior, kind)
     if as_json:
-        record = {**attributes, "out": str(out_file) if out_file else None}
-        record["summary"] = json.loads(summary.astype(float).to_json(orient="index"))
-        print(json.dumps(record))
-        return
-    if quiet:
+        rows = summary.astype(float).to_dict(orient="index")
+        _print_json({**attributes, "out": str(out_file) if out_file else None, "summary": rows})
         return
     table = Table(*["", *map(str, summary.columns)], box=None, header_style="bold")
     shown = summary.head(40)
@@ -220,6 +256,19 @@ def _report(
     out.print(_plain(attributes["verdict"]), style="bold", highlight=False, soft_wrap=True)
     if out_file:
         out.print(f"Saved to {_plain(str(out_file))}", highlight=False, soft_wrap=True)
+
+
+def _print_json(record: Any) -> None:
+    print(json.dumps(_finite(record), allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity: null stands for them."""
+    if isinstance(value, dict):
+        return {str(key): _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _headline(attributes: dict[str, Any]) -> str:
@@ -241,15 +290,19 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare two results, B being the reference: standardised errors of means and sds, and a verdict."""
-    from . import arviz_io, plots
+    from . import arviz_io
     from .comparison import compare as run
 
-    posteriors = {path.stem: arviz_io.read(path)["posterior"] for path in (a, b)}
-    result = run(*posteriors.values()) if len(posteriors) == 2 else run(a, b)
+    _writable(picture, "--picture")
+    posteriors = [arviz_io.read(path)["posterior"] for path in (a, b)]
+    result = run(*posteriors)
     if picture:
-        plots.save(plots.marginals(posteriors), _writable(picture) or picture)
+        from . import plots
+
+        labels = ("A", "B") if a == b else (a.stem, b.stem) if a.stem != b.stem else (str(a), str(b))
+        plots.save(plots.marginals(dict(zip(labels, posteriors, strict=True))), picture)
     if as_json:
-        print(json.dumps(result.to_dict()))
+        _print_json(result.to_dict())
         return
     headings = ["", "mean A", "mean B", "(mean A - mean B) / sd B", "sd A", "sd B", "log(sd A / sd B)"]
     table = Table(*headings, box=None, header_style="bold")
@@ -274,6 +327,6 @@ def doctor(as_json: Json = False) -> None:
             if finding.mend:
                 out.print(f"      mend: {_plain(finding.mend)}", highlight=False, soft_wrap=True)
     if as_json:
-        print(json.dumps([vars(finding) for finding in findings]))
+        _print_json([vars(finding) for finding in findings])
     if not all(finding.ok for finding in findings):
         raise typer.Exit(1)
