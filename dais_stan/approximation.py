@@ -16,12 +16,10 @@ from . import arviz_io
 from .families import FAMILIES, Family, FullRank, MeanField
 from .importance import ImportanceSample, importance_sample
 from .optimize import Trace
+from .psis import KHAT_LIMIT
 from .recipe import open_recipe, write_recipe
 from .target import EvaluationCounts, Target
 from .whitening import Whitening
-
-#: Above this k-hat importance weights are not to be trusted (Vehtari et al. 2024).
-KHAT_LIMIT = 0.7
 
 
 @dataclass
@@ -60,7 +58,11 @@ class Fit:
 
     @property
     def khat(self) -> float:
-        """Pareto k-hat of the importance weights log f - log q; 0 where they are constant."""
+        """Pareto k-hat of the importance weights; 0 where they are constant, good up to 0.7.
+
+        The weights are those of f over q widened by a tenth of heavier-tailed draws (see
+        ``dais_stan.importance.defensive_noise``), which the evidence and the weighted draws use too.
+        """
         return self.importance.khat
 
     @property
@@ -162,7 +164,7 @@ class Fit:
             log_p, log_q = self.target.log_density(z), self.log_prob(z)
         draws = {name: values[None] for name, values in self.target.constrain(z, seed=seed).items()}
         groups = arviz_io.posterior_groups(draws, self.target.data)
-        statistics = {"lp": log_p, "log_q": log_q, "log_weight": log_p - log_q}
+        statistics = {"lp": log_p, "log_q": log_q, "log_ratio": log_p - log_q}
         groups["sample_stats"] = arviz_io.dataset({k: v[None] for k, v in statistics.items()})
         groups["posterior"].attrs |= {**self.attributes(), "importance_resampled": int(weighted)}
         return groups
@@ -248,6 +250,7 @@ def _variational(fit: Fit) -> xr.Dataset:
         "importance_z": (("importance_draw", "unconstrained"), sample.z),
         "importance_log_p": (("importance_draw",), sample.log_p),
         "importance_log_q": (("importance_draw",), sample.log_q),
+        "importance_log_proposal": (("importance_draw",), sample.log_proposal),
         **{f"trace_{name}": (("window",), np.asarray(values)) for name, values in vars(fit.trace).items()},
     }
     record = {
@@ -260,6 +263,7 @@ def _variational(fit: Fit) -> xr.Dataset:
         "counts": vars(fit.counts),
         "seconds": fit.seconds,
         "warnings": fit.warnings,
+        "n_q": sample.n_q,
         "target": write_recipe(fit.target),
     }
     return xr.Dataset(
@@ -290,7 +294,11 @@ def load(path: str | os.PathLike[str], target: Target | None = None) -> Fit:
         params=values["params"],
         whitening=Whitening(values["centre"], values["scale"]),
         importance=importance_sample(
-            values["importance_z"], values["importance_log_p"], values["importance_log_q"]
+            values["importance_z"],
+            values["importance_log_p"],
+            values["importance_log_q"],
+            values["importance_log_proposal"],
+            record["n_q"],
         ),
         trace=trace,
         counts=EvaluationCounts(**record["counts"]),

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .approximation import Fit
 from .families import FAMILIES, Family
-from .importance import ImportanceSample, importance_sample
+from .importance import ImportanceSample, defensive_noise, importance_sample
 from .objectives.elbo import Estimate, elbo
 from .optimize import Checkpoint, Optimum, Progress, Schedule, maximize
 from .start import Start, find_start
@@ -176,16 +176,12 @@ def _checkpoint(
 def _evaluate(
     target: Target, start: Start, family: Family, params: NDArray, count: int, rng: np.random.Generator
 ) -> ImportanceSample:
-    """Fresh draws of q, with log f and log q at each; in blocks, so that their noise takes little memory."""
-    z = np.empty((count, target.dim))
-    log_q = np.empty(count)
-    block = max(1, min(count, int(MAX_DRAWS_BYTES / 80 / target.dim)))
-    for begin in range(0, count, block):
-        rows = slice(begin, min(begin + block, count))
-        sample = family.sample(params, rng.standard_normal((rows.stop - begin, target.dim)))
-        z[rows] = start.whitening.to_z(sample.z)
-        log_q[rows] = sample.log_q - start.whitening.log_det
-    return importance_sample(z, target.log_density(z), log_q)
+    """Fresh draws of q and of a heavier-tailed version of it, with the densities at each."""
+    noise = defensive_noise(count, target.dim, rng)
+    sample = family.sample(params, noise.eps)
+    z = start.whitening.to_z(sample.z)
+    log_q = sample.log_q - start.whitening.log_det
+    return importance_sample(z, target.log_density(z), log_q, log_q + noise.log_ratio, noise.n_q)
 
 
 def _name_rejected(target: Target, sample: ImportanceSample, optimum: Optimum) -> str:

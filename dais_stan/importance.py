@@ -1,29 +1,33 @@
-"""What fresh draws from q say of it: the evidence, its error, the effective sample size, k-hat."""
+"""What fresh draws say of q: the evidence, its error, the effective sample size, k-hat."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 
 from .psis import pareto_smooth
 
 
 @dataclass(frozen=True)
 class ImportanceSample:
-    """Draws ``z`` (S, D) from q in the unconstrained space, with log f and log q at each, shape (S,).
+    """Draws ``z`` (S, D) in the unconstrained space, with log f, log q and the proposal's log density, (S,).
 
-    ``log_evidence`` is the log of the mean weight and ``log_evidence_se`` its standard error by the delta
-    method. ``ess`` is (sum w)^2 / sum w^2. ``elbo`` and ``elbo_se`` are the mean log weight over the draws
-    with a finite density and its standard error. Smoothed weights serve the posterior's moments only; the
-    evidence uses the raw ones, whose mean is unbiased.
+    The first ``n_q`` draws are of q, the others of the proposal's wider part. Weights are f over the
+    proposal. ``log_evidence`` is the log of the mean weight and ``log_evidence_se`` its standard error by
+    the delta method. ``ess`` is (sum w)^2 / sum w^2. ``elbo`` and ``elbo_se`` are the mean of log f - log q
+    over the draws of q with a finite density, and its standard error. Smoothed weights serve the posterior's
+    moments only; the evidence uses the raw ones, whose mean is unbiased.
     """
 
     z: NDArray
     log_p: NDArray
     log_q: NDArray
+    log_proposal: NDArray
+    n_q: int
     log_weight_smoothed: NDArray
     khat: float
     log_evidence: float
@@ -34,7 +38,7 @@ class ImportanceSample:
 
     @property
     def log_weight(self) -> NDArray:
-        return self.log_p - self.log_q
+        return self.log_p - self.log_proposal
 
     def resample(self, n: int, rng: np.random.Generator) -> NDArray:
         """Indices of ``n`` draws by systematic resampling on the smoothed weights, in random order."""
@@ -44,28 +48,85 @@ class ImportanceSample:
         return rng.permutation(np.searchsorted(edges, points).clip(max=len(weight) - 1))
 
 
-def importance_sample(z: NDArray, log_p: NDArray, log_q: NDArray) -> ImportanceSample:
-    """Evidence and diagnostics from draws of q; a draw with log_p = -inf has weight zero."""
-    log_weight = log_p - log_q
-    smoothed = pareto_smooth(log_weight)
-    size = len(log_weight)
-    finite = log_weight[np.isfinite(log_weight)]
-    if not len(finite):
-        return ImportanceSample(
-            z, log_p, log_q, smoothed.log_weight, np.inf, -np.inf, np.inf, 0.0, -np.inf, np.inf
-        )
-    total = logsumexp(finite)
-    ess = float(np.exp(2.0 * total - logsumexp(2.0 * finite)))
-    relative_variance = max(1.0 / ess - 1.0 / size, 0.0) * size / max(size - 1, 1)
+def importance_sample(
+    z: NDArray, log_p: NDArray, log_q: NDArray, log_proposal: NDArray | None = None, n_q: int | None = None
+) -> ImportanceSample:
+    """Evidence and diagnostics; a draw with log_p = -inf has weight zero. The proposal is q by default."""
+    log_proposal = log_q if log_proposal is None else log_proposal
+    n_q = len(z) if n_q is None else n_q
+    smoothed = pareto_smooth(log_p - log_proposal)
+    log_evidence, se, ess = _evidence(log_p - log_proposal)
+    elbo, elbo_se = _mean_and_se(log_p[:n_q] - log_q[:n_q])
     return ImportanceSample(
         z=z,
         log_p=log_p,
         log_q=log_q,
+        log_proposal=log_proposal,
+        n_q=n_q,
         log_weight_smoothed=smoothed.log_weight,
         khat=smoothed.khat,
-        log_evidence=float(total - np.log(size)),
-        log_evidence_se=float(np.sqrt(relative_variance)),
+        log_evidence=log_evidence,
+        log_evidence_se=se,
         ess=ess,
-        elbo=float(finite.mean()),
-        elbo_se=float(finite.std() / np.sqrt(len(finite))),
+        elbo=elbo,
+        elbo_se=elbo_se,
     )
+
+
+def _evidence(log_weight: NDArray) -> tuple[float, float, float]:
+    """Log of the mean weight, its standard error, and the effective sample size."""
+    size = len(log_weight)
+    total = logsumexp(log_weight)
+    if not np.isfinite(total):
+        return -np.inf, np.inf, 0.0
+    ess = float(np.exp(2.0 * total - logsumexp(2.0 * log_weight)))
+    relative_variance = max(1.0 / ess - 1.0 / size, 0.0) * size / max(size - 1, 1)
+    return float(total - np.log(size)), float(np.sqrt(relative_variance)), ess
+
+
+def _mean_and_se(values: NDArray) -> tuple[float, float]:
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return -np.inf, np.inf
+    return float(finite.mean()), float(finite.std() / np.sqrt(len(finite)))
+
+
+#: Share of the importance draws that come from the heavier-tailed part, and its degrees of freedom.
+HEAVY_SHARE = 0.1
+HEAVY_DF = 5.0
+
+
+class DefensiveNoise(NamedTuple):
+    """Base noise ``eps`` (S, D), the first ``n_q`` rows standard normal and the others Student t.
+
+    ``log_ratio`` (S,) is the log density of the mixture over that of the standard normal. A map from noise
+    to z with log density log q turns it into the proposal's: log q + log_ratio, for a flow as for a Gaussian.
+    """
+
+    eps: NDArray
+    n_q: int
+    log_ratio: NDArray
+
+
+def defensive_noise(size: int, dim: int, rng: np.random.Generator) -> DefensiveNoise:
+    """Noise for importance draws that no posterior with lighter tails than a Student t can surprise.
+
+    The weights of f over a Gaussian grow without bound in any tail that is heavier than a Gaussian's, such
+    as that of a log rate. With a share of heavier-tailed draws in the proposal they are bounded: defensive
+    importance sampling (Hesterberg 1995), sampled in fixed proportions.
+    """
+    n_heavy = int(HEAVY_SHARE * size)
+    eps = rng.standard_normal((size, dim))
+    eps[size - n_heavy :] *= np.sqrt(HEAVY_DF / rng.chisquare(HEAVY_DF, (n_heavy, 1)))
+    share = n_heavy / size
+    squared = (eps * eps).sum(axis=1)
+    log_normal = -0.5 * (squared + dim * np.log(2.0 * np.pi))
+    log_heavy = (
+        gammaln(0.5 * (HEAVY_DF + dim))
+        - gammaln(0.5 * HEAVY_DF)
+        - 0.5 * dim * np.log(HEAVY_DF * np.pi)
+        - 0.5 * (HEAVY_DF + dim) * np.log1p(squared / HEAVY_DF)
+    )
+    with np.errstate(divide="ignore"):  # too few draws for a share of them: log 0
+        log_ratio = np.logaddexp(np.log1p(-share), np.log(share) + log_heavy - log_normal)
+    return DefensiveNoise(eps, size - n_heavy, log_ratio)

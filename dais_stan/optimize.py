@@ -7,6 +7,7 @@ gradient at a parameter vector.
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable
@@ -131,6 +132,10 @@ _ARRAYS = ("params", "first_moment", "second_moment", "average", "spread")
 _COUNTS = ("iteration", "stage", "windows", "rejected", "bad_windows", "values")
 
 
+#: Seconds between two writes of a checkpoint.
+CHECKPOINT_SECONDS = 5.0
+
+
 class Checkpoint:
     """A file to which a run writes its state every few seconds, and from which it resumes.
 
@@ -138,14 +143,13 @@ class Checkpoint:
     refused with a ValueError rather than resumed.
     """
 
-    def __init__(self, path: str | os.PathLike[str], identity: str, seconds: float = 5.0) -> None:
+    def __init__(self, path: str | os.PathLike[str], identity: str) -> None:
         self.path = Path(path)
         self.identity = identity
-        self.seconds = seconds
         self._last = time.monotonic()
 
     def save(self, state: _State, rng: np.random.Generator, force: bool = False) -> None:
-        if not force and time.monotonic() - self._last < self.seconds:
+        if not force and time.monotonic() - self._last < CHECKPOINT_SECONDS:
             return
         meta = {name: getattr(state, name) for name in _COUNTS}
         meta |= {"identity": self.identity, "trace": vars(state.trace), "rng": rng.bit_generator.state}
@@ -190,18 +194,26 @@ def _adam_step(state: _State, gradient: NDArray, learning_rate: float) -> None:
     beyond CLIP times their running root mean square are therefore clipped, and beta2 is 0.99.
     """
     t = state.iteration + 1
-    size = np.sqrt(state.second_moment)
+    work = np.sqrt(state.second_moment)
     if t > 10:
-        limit = (CLIP / np.sqrt(1.0 - BETA2 ** (t - 1))) * size
-        gradient = np.minimum(np.maximum(gradient, -limit), limit)
-    state.first_moment *= BETA1
-    state.first_moment += (1.0 - BETA1) * gradient
-    state.second_moment *= BETA2
-    state.second_moment += (1.0 - BETA2) * (gradient * gradient)
-    denominator = np.sqrt(state.second_moment)
-    denominator *= 1.0 / np.sqrt(1.0 - BETA2**t)
-    denominator += 1e-8
-    state.params += (learning_rate / (1.0 - BETA1**t)) * state.first_moment / denominator
+        work *= CLIP / math.sqrt(1.0 - BETA2 ** (t - 1))
+        gradient = np.minimum(gradient, work)
+        np.negative(work, out=work)
+        np.maximum(gradient, work, out=gradient)
+    # In place, since a small model's step costs no more than the handful of array operations in it.
+    np.subtract(gradient, state.first_moment, out=work)
+    work *= 1.0 - BETA1
+    state.first_moment += work
+    np.multiply(gradient, gradient, out=work)
+    work -= state.second_moment
+    work *= 1.0 - BETA2
+    state.second_moment += work
+    np.sqrt(state.second_moment, out=work)
+    work *= 1.0 / math.sqrt(1.0 - BETA2**t)
+    work += 1e-8
+    np.divide(state.first_moment, work, out=work)
+    work *= learning_rate / (1.0 - BETA1**t)
+    state.params += work
 
 
 def _mean_and_se(values: NDArray) -> tuple[float, float]:
