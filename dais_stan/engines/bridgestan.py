@@ -125,7 +125,7 @@ class BridgeStanEngine:
         """Build what all programs share, once, while other processes wait."""
         if self.name == "pypi":
             with lock(f"make-{self._home_identity}"):
-                self._make(["shared"], "what all Stan programs share (only the first time)")
+                self._make(["-j2", "shared"], "what all Stan programs share (only the first time)")
 
     def _make(self, arguments: list[str], what: str) -> None:
         require_toolchain()

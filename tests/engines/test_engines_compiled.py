@@ -193,7 +193,7 @@ def test_reject_and_print_reach_python(
     for call in (border.log_density, border.log_density_gradient):
         with pytest.raises(RuntimeError, match=r"s is too large \(in 'border.stan', line \d+"):
             call(z)
-    assert capsys.readouterr().out.== "s is 200\n" * 2
+    assert capsys.readouterr().out == "s is 200\n" * 2
     assert np.isfinite(border.log_density(border.param_unconstrain(X)))
     assert capsys.readouterr().out == ""
 
