@@ -19,6 +19,9 @@ with warnings.catch_warnings():
 
 Groups = dict[str, xr.Dataset]
 
+#: ArviZ 0.x, with InferenceData; 1.x keeps that name for xarray.DataTree.
+LEGACY_ARVIZ = arviz.__version__.startswith("0.")
+
 
 def dataset(arrays: Mapping[str, NDArray], sample_dims: tuple[str, ...] = ("chain", "draw")) -> xr.Dataset:
     """Arrays whose leading axes are ``sample_dims``; further axes get ArviZ's names NAME_dim_0, ..."""
@@ -58,7 +61,7 @@ def _numeric(value: Any) -> bool:
 
 def to_arviz(groups: Groups) -> Any:
     """InferenceData on ArviZ 0.x, xarray.DataTree on ArviZ 1.x."""
-    if hasattr(arviz, "InferenceData"):
+    if LEGACY_ARVIZ:
         return arviz.InferenceData(**groups)
     return xr.DataTree.from_dict(groups)
 

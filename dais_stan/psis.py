@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import logsumexp
 
-from .arviz_io import arviz
+from .arviz_io import LEGACY_ARVIZ, arviz
 
 #: Log weights that differ by less than this are constant: q is the posterior, up to rounding.
 CONSTANT_RANGE = 1e-6
@@ -89,7 +89,7 @@ def _psislw(log_weight: NDArray, relative_efficiency: float) -> tuple[NDArray, f
     with warnings.catch_warnings():
         # ArviZ warns of a large k-hat in terms of its own functions; the caller reports k-hat itself.
         warnings.simplefilter("ignore")
-        if hasattr(arviz, "psislw"):
+        if LEGACY_ARVIZ:
             smoothed, khat = arviz.psislw(log_weight, reff=relative_efficiency)
         else:
             from arviz_stats.base import array_stats

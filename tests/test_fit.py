@@ -267,7 +267,7 @@ def test_a_killed_fit_resumes_to_the_same_result(skewed, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "full"}, "method must be one of meanfield, fullrank, found 'full'"),
+        ({"method": "full"}, "method must be one of meanfield, fullrank.*, found 'full'"),
         ({"draws_per_step": 0}, "draws_per_step must be at least 1, found 0"),
         ({"importance_draws": 0}, "importance_draws must be at least 1"),
         ({"start": "middle"}, "start must be 'mode'"),
