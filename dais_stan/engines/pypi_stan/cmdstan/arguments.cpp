@@ -19,7 +19,8 @@ std::string shortest(double x) {
 
 Argument valued(std::string name, std::string help, std::string initial,
                 std::function<std::string(const std::string&)> check) {
-  return {Argument::Kind::value, std::move(name), std::move(help), std::move(initial), true, {}, std::move(check)};
+  return {Argument::Kind::value, std::move(name), std::move(help), std::move(initial), true, {},
+          std::move(check)};
 }
 
 Argument* find(std::vector<Argument>& among, const std::string& name) {
@@ -178,7 +179,8 @@ Argument flag(std::string name, std::string help, bool initial) {
 }
 
 Argument text(std::string name, std::string help, std::string initial) {
-  return valued(std::move(name), std::move(help), std::move(initial), [](const std::string& text) { return text; });
+  const auto anything = [](const std::string& text) { return text; };
+  return valued(std::move(name), std::move(help), std::move(initial), anything);
 }
 
 Argument group(std::string name, std::string help, std::vector<Argument> members) {

@@ -42,7 +42,8 @@ Argument sample_method() {
       "adapt", "Warmup adaptation.",
       {flag("engaged", "Adapt step size and metric.", true),
        positive_real("gamma", "Adaptation regularisation scale.", 0.05),
-       real("delta", "Target acceptance statistic.", 0.8, "between 0 and 1", [](double x) { return x > 0 && x < 1; }),
+       real("delta", "Target acceptance statistic.", 0.8, "between 0 and 1",
+            [](double x) { return x > 0 && x < 1; }),
        positive_real("kappa", "Adaptation relaxation exponent.", 0.75),
        positive_real("t0", "Adaptation iteration offset.", 10),
        natural("init_buffer", "Width of the initial fast adaptation interval.", 75),
@@ -76,7 +77,7 @@ Argument optimize_method() {
                        {group("bfgs", "BFGS with line search.", line_search_rules()),
                         group("lbfgs", "Limited-memory BFGS.", with_history(line_search_rules())),
                         group("newton", "Newton's method.", {})}),
-                flag("jacobian", "Add the log Jacobian of the transforms: the mode in unconstrained space.", false),
+                flag("jacobian", "Add the log Jacobian of the transforms (unconstrained mode).", false),
                 positive("iter", "Maximum number of iterations.", 2000),
                 flag("save_iterations", "Write every iteration.", false)});
 }
@@ -91,7 +92,8 @@ Argument variational_method() {
                 positive("elbo_samples", "Draws for each ELBO.", 100),
                 positive_real("eta", "Step size scale.", 1),
                 group("adapt", "Choice of eta.",
-                      {flag("engaged", "Choose eta by trial.", true), positive("iter", "Iterations of each trial.", 50)}),
+                      {flag("engaged", "Choose eta by trial.", true),
+                       positive("iter", "Iterations of each trial.", 50)}),
                 positive_real("tol_rel_obj", "Convergence tolerance on relative changes of the ELBO.", 0.01),
                 positive("eval_elbo", "Iterations between ELBO evaluations.", 100),
                 natural("output_samples", "Draws written from the approximation.", 1000)});
@@ -143,7 +145,7 @@ Argument command_line() {
       {choice("method", "Inference method.", "sample", std::move(methods)),
        integer("id", "Number of the (first) chain.", 1, 0, largest_int),
        group("data", "Data of the model.", {text("file", "JSON or R dump file.")}),
-       text("init", "Radius of uniform initial values in unconstrained space, or a file of initial values.", "2"),
+       text("init", "Radius of uniform initial values in unconstrained space, or a file of them.", "2"),
        group("random", "Random numbers.", {integer("seed", "Seed.", clock_seed(), 0, largest_seed)}),
        group("output", "Output files and messages.",
              {text("file", "Stan CSV file to write.", "output.csv"),

@@ -20,19 +20,26 @@ namespace {
 
 using stan::services::error_codes;
 
-int print_info() {
+#ifdef STAN_THREADS
+constexpr const char* threads = "true";
+#else
+constexpr const char* threads = "false";
+#endif
+
+void print_info() {
   std::cout << "stan_version_major = " << stan::MAJOR_VERSION << '\n'
             << "stan_version_minor = " << stan::MINOR_VERSION << '\n'
             << "stan_version_patch = " << stan::PATCH_VERSION << '\n'
-            << "STAN_THREADS=true\nSTAN_MPI=false\nSTAN_OPENCL=false\n";
-  return error_codes::OK;
+            << "STAN_THREADS=" << threads << "\nSTAN_MPI=false\nSTAN_OPENCL=false\n";
 }
 
 /** Answers the words that ask about the program itself; returns whether there was one. */
 bool answered(const Argument& root, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
-    if (word == "info")
-      return print_info() == error_codes::OK;
+    if (word == "info") {
+      print_info();
+      return true;
+    }
     if (word == "help" || word == "help-all") {
       std::cout << "Usage: <program> <method> [name=value ...] data file=... output file=...\n\n";
       print_help(root, std::cout, word == "help-all");

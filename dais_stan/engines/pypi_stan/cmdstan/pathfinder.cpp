@@ -3,29 +3,15 @@
 #include "run.hpp"
 
 #include <stan/services/pathfinder/multi.hpp>
-#include <stan/services/pathfinder/single.hpp>
 
 namespace dais {
-namespace {
 
-int one_path(Run& run) {
-  const Argument& options = run.options;
-  const Inits inits = run.inits(1);
-  CsvWriter draws = run.output.csv(run.id, false);
-  const bool save = options["save_single_paths"].flag();
-  JsonWriter trace = run.output.json_at(with_ending(run.output.path(), ".json"), save);
-  return stan::services::pathfinder::pathfinder_lbfgs_single(
-      run.model, *inits.contexts[0], run.seed, run.id, inits.radius, options["history_size"].integer(),
-      options["init_alpha"].real(), options["tol_obj"].real(), options["tol_rel_obj"].real(),
-      options["tol_grad"].real(), options["tol_rel_grad"].real(), options["tol_param"].real(),
-      options["max_lbfgs_iters"].integer(), options["num_elbo_draws"].integer(), options["num_draws"].integer(), save,
-      run.refresh, run.interrupt, run.logger, run.init_writer, draws, trace, options["calculate_lp"].flag());
-}
-
-int several_paths(Run& run) {
+int pathfinder(Run& run) {
   const Argument& options = run.options;
   const int paths = options["num_paths"].integer();
   const bool save = options["save_single_paths"].flag();
+  // The draws of one path are written as they are: there is nothing to weigh them against.
+  const bool resample = paths > 1 && options["psis_resample"].flag();
   const Inits inits = run.inits(paths);
   CsvWriter draws = run.output.csv(run.id, false);
   std::vector<stan::callbacks::writer> init_writers(paths);
@@ -43,11 +29,7 @@ int several_paths(Run& run) {
       options["tol_grad"].real(), options["tol_rel_grad"].real(), options["tol_param"].real(),
       options["max_lbfgs_iters"].integer(), options["num_elbo_draws"].integer(), options["num_draws"].integer(),
       options["num_psis_draws"].integer(), paths, save, run.refresh, run.interrupt, run.logger, init_writers,
-      path_draws, path_traces, draws, no_trace, options["calculate_lp"].flag(), options["psis_resample"].flag());
+      path_draws, path_traces, draws, no_trace, options["calculate_lp"].flag(), resample);
 }
-
-}  // namespace
-
-int pathfinder(Run& run) { return run.options["num_paths"].integer() == 1 ? one_path(run) : several_paths(run); }
 
 }  // namespace dais

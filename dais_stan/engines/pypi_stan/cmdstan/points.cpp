@@ -68,9 +68,13 @@ int log_prob_with(Run& run) {
 
 }  // namespace
 
-int laplace(Run& run) { return run.options["jacobian"].flag() ? laplace_with<true>(run) : laplace_with<false>(run); }
+int laplace(Run& run) {
+  return run.options["jacobian"].flag() ? laplace_with<true>(run) : laplace_with<false>(run);
+}
 
-int log_prob(Run& run) { return run.options["jacobian"].flag() ? log_prob_with<true>(run) : log_prob_with<false>(run); }
+int log_prob(Run& run) {
+  return run.options["jacobian"].flag() ? log_prob_with<true>(run) : log_prob_with<false>(run);
+}
 
 int generate_quantities(Run& run) {
   const std::string& path = run.options["fitted_params"].value;

@@ -15,7 +15,7 @@
 namespace dais {
 namespace {
 
-namespace services = stan::services::sample;
+namespace samplers = stan::services::sample;
 
 /** The settings and the files of all the chains of one call. */
 class Chains {
@@ -39,8 +39,9 @@ class Chains {
   }
 
   int fixed_param() {
-    return services::fixed_param(run_.model, count_, inits_.contexts, run_.seed, run_.id, inits_.radius, samples(),
-                                 thin(), run_.refresh, run_.interrupt, run_.logger, init_writers_, draws_, states_);
+    return samplers::fixed_param(
+        run_.model, count_, inits_.contexts, run_.seed, run_.id, inits_.radius, samples(), thin(), run_.refresh,
+        run_.interrupt, run_.logger, init_writers_, draws_, states_);
   }
 
   int nuts() {
@@ -80,16 +81,16 @@ class Chains {
     const unsigned int window = adapt["window"].integer();
     const std::string& metric = hmc()["metric"].value;
     if (metric == "unit_e")
-      return services::hmc_nuts_unit_e_adapt(
+      return samplers::hmc_nuts_unit_e_adapt(
           run_.model, count_, inits_.contexts, run_.seed, run_.id, inits_.radius, warmup(), samples(), thin(),
           save_warmup(), run_.refresh, stepsize(), jitter(), max_depth(), delta, gamma, kappa, t0, run_.interrupt,
           run_.logger, init_writers_, draws_, states_, metrics_);
     if (metric == "diag_e")
-      return services::hmc_nuts_diag_e_adapt(
+      return samplers::hmc_nuts_diag_e_adapt(
           run_.model, count_, inits_.contexts, metrics(false), run_.seed, run_.id, inits_.radius, warmup(),
           samples(), thin(), save_warmup(), run_.refresh, stepsize(), jitter(), max_depth(), delta, gamma, kappa, t0,
           init_buffer, term_buffer, window, run_.interrupt, run_.logger, init_writers_, draws_, states_, metrics_);
-    return services::hmc_nuts_dense_e_adapt(
+    return samplers::hmc_nuts_dense_e_adapt(
         run_.model, count_, inits_.contexts, metrics(true), run_.seed, run_.id, inits_.radius, warmup(), samples(),
         thin(), save_warmup(), run_.refresh, stepsize(), jitter(), max_depth(), delta, gamma, kappa, t0, init_buffer,
         term_buffer, window, run_.interrupt, run_.logger, init_writers_, draws_, states_, metrics_);
@@ -98,19 +99,19 @@ class Chains {
   int plain() {
     const std::string& metric = hmc()["metric"].value;
     if (metric == "unit_e")
-      return services::hmc_nuts_unit_e(run_.model, count_, inits_.contexts, run_.seed, run_.id, inits_.radius,
-                                       warmup(), samples(), thin(), save_warmup(), run_.refresh, stepsize(),
-                                       jitter(), max_depth(), run_.interrupt, run_.logger, init_writers_, draws_,
-                                       states_);
+      return samplers::hmc_nuts_unit_e(
+          run_.model, count_, inits_.contexts, run_.seed, run_.id, inits_.radius, warmup(), samples(), thin(),
+          save_warmup(), run_.refresh, stepsize(), jitter(), max_depth(), run_.interrupt, run_.logger,
+          init_writers_, draws_, states_);
     if (metric == "diag_e")
-      return services::hmc_nuts_diag_e(run_.model, count_, inits_.contexts, metrics(false), run_.seed, run_.id,
-                                       inits_.radius, warmup(), samples(), thin(), save_warmup(), run_.refresh,
-                                       stepsize(), jitter(), max_depth(), run_.interrupt, run_.logger,
-                                       init_writers_, draws_, states_);
-    return services::hmc_nuts_dense_e(run_.model, count_, inits_.contexts, metrics(true), run_.seed, run_.id,
-                                      inits_.radius, warmup(), samples(), thin(), save_warmup(), run_.refresh,
-                                      stepsize(), jitter(), max_depth(), run_.interrupt, run_.logger, init_writers_,
-                                      draws_, states_);
+      return samplers::hmc_nuts_diag_e(
+          run_.model, count_, inits_.contexts, metrics(false), run_.seed, run_.id, inits_.radius, warmup(),
+          samples(), thin(), save_warmup(), run_.refresh, stepsize(), jitter(), max_depth(), run_.interrupt,
+          run_.logger, init_writers_, draws_, states_);
+    return samplers::hmc_nuts_dense_e(
+        run_.model, count_, inits_.contexts, metrics(true), run_.seed, run_.id, inits_.radius, warmup(), samples(),
+        thin(), save_warmup(), run_.refresh, stepsize(), jitter(), max_depth(), run_.interrupt, run_.logger,
+        init_writers_, draws_, states_);
   }
 
   /** Stan reports success for a chain that found no first step size, and writes nothing: that is a failure. */

@@ -31,8 +31,8 @@ FINISH = -o $@.$$$$ && mv -f $@.$$$$ $@ || { rm -f $@.$$$$; exit 1; }
 .SECONDARY:
 $(HEADER).gch:
 	mkdir -p headers/$(FLAGS_KEY)
-	echo '$(if $(BRIDGESTAN_AD_HESSIAN),#include <stan/math/mix.hpp>)' > $(HEADER)
-	echo '#include <stan/model/model_header.hpp>' >> $(HEADER)
+	printf '#include <%s>\n' $(if $(BRIDGESTAN_AD_HESSIAN),stan/math/mix.hpp) stan/model/model_header.hpp \
+	  > $(HEADER).$$$$ && mv -f $(HEADER).$$$$ $(HEADER)
 	$(COMPILE) -x c++-header $(HEADER) $(FINISH)
 
 %.hpp: %.stan
