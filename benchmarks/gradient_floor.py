@@ -105,7 +105,7 @@ def show(rows: list[dict[str, Any]]) -> None:
             f"{row['two_threads_us']:.1f}",
             f"{row['speedup_of_two_threads']:.2f}",
         )
-    Console().print(table)
+    Console(width=100).print(table)
 
 
 def main() -> None:
