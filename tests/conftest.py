@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,3 +21,32 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the folder of reference data {folder}; name yours in DAIS_STAN_SHARED")
     return folder
+
+
+@dataclass
+class CliRun:
+    """What one call of the command line left."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., CliRun]:
+    """Call the command line through its entry point in this process, which has ArviZ imported already."""
+    from dais_stan.cli import main
+
+    def call(*arguments: object) -> CliRun:
+        monkeypatch.setattr(sys, "argv", ["dais-stan", *map(str, arguments)])
+        code = 0
+        with warnings.catch_warnings():  # the entry point shows warnings in its own way
+            warnings.simplefilter("default")
+            capfd.readouterr()
+            try:
+                main()
+            except SystemExit as stop:
+                code = int(stop.code or 0)
+        return CliRun(code, *capfd.readouterr())
+
+    return call
