@@ -328,7 +328,7 @@ def test_autodiff_hessian_is_exact_and_says_so() -> None:
 
 def test_stancs_refusal_comes_before_any_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(StanCompileError, match='";" expected'):
+    with pytest.raises(StanCompileError, match="after variable declaration"):
         find_engine("pypi").open(StanProgram.from_code("parameters { real x }"), "", 1)
 
 

@@ -110,7 +110,7 @@ def test_stancs_message_names_the_users_file(tmp_path: Path, stanc: Path) -> Non
     write(tmp_path, modèle="parameters { real x }")
     with pytest.raises(StanCompileError, match=r"Syntax error in 'modèle.stan', line 1") as error:
         StanProgram.from_file(tmp_path / "modèle.stan").info(stanc)
-    assert '";" expected after variable declaration' in str(error.value)
+    assert "after variable declaration" in str(error.value)
 
 
 def test_an_error_in_an_include_names_that_file(tmp_path: Path, stanc: Path) -> None:
