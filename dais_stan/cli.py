@@ -15,6 +15,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -33,12 +34,7 @@ out, err = Console(), Console(stderr=True)
 Model = Annotated[Path, typer.Argument(metavar="MODEL.stan", help="The Stan program.")]
 Data = Annotated[Path | None, typer.Option("--data", metavar="D.json", help="Data in Stan's JSON.")]
 Seed = Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Same seed, same result.")]
-Quiet = Annotated[
-    bool,
-    typer.Option(
-        "--quiet", help="Print only warnings and errors."
-    ),
-]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print only warnings and errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 EngineName = Annotated[
     str, typer.Option("--engine", help="auto, bridgestan, pypi, or stanli (no compiler; constants dropped).")
@@ -59,18 +55,13 @@ def main() -> None:
 
 
 def _fail(message: str) -> NoReturn:
-    err.print(f"[bold red]Error:[/] {_plain(message)}", highlight=False, soft_wrap=True)
+    err.print(f"[bold red]Error:[/] {escape(message)}", highlight=False, soft_wrap=True)
     sys.exit(2)
-
-
-def _plain(text: str) -> str:
-    """Square brackets are Stan's indices here, not rich's markup."""
-    return text.replace("[", r"\[")
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     if not issubclass(category, FutureWarning | DeprecationWarning):
-        err.print(f"[yellow]Warning:[/] {_plain(str(message))}", highlight=False, soft_wrap=True)
+        err.print(f"[yellow]Warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
 
 
 def _print_version(asked: bool) -> None:
@@ -186,12 +177,12 @@ def _told_how_to_resume(checkpoint: Path | None, seed: int) -> Iterator[None]:
         yield
     except (KeyboardInterrupt, OSError) as stopped:
         if isinstance(stopped, OSError):
-            err.print(f"[bold red]Error:[/] {_plain(str(stopped))}", highlight=False, soft_wrap=True)
+            err.print(f"[bold red]Error:[/] {escape(str(stopped))}", highlight=False, soft_wrap=True)
         if checkpoint and checkpoint.exists():
             text = f"Stopped. To go on from {checkpoint}, repeat the command with --resume --seed {seed}"
         else:
             text = "Stopped before there was a checkpoint to go on from."
-        err.print(_plain(text), highlight=False, soft_wrap=True)
+        err.print(escape(text), highlight=False, soft_wrap=True)
         raise typer.Exit(130 if isinstance(stopped, KeyboardInterrupt) else 2) from None
 
 
@@ -248,14 +239,14 @@ def _report(
     table = Table(*["", *map(str, summary.columns)], box=None, header_style="bold")
     shown = summary.head(40)
     for name, row in shown.iterrows():
-        table.add_row(_plain(str(name)), *(f"{float(value):.4g}" for value in row))
+        table.add_row(escape(str(name)), *(f"{float(value):.4g}" for value in row))
     out.print(table)
     if len(summary) > len(shown):
         out.print(f"... and {len(summary) - len(shown)} scalars more")
     out.print(_headline(attributes), highlight=False, soft_wrap=True)
-    out.print(_plain(attributes["verdict"]), style="bold", highlight=False, soft_wrap=True)
+    out.print(escape(attributes["verdict"]), style="bold", highlight=False, soft_wrap=True)
     if out_file:
-        out.print(f"Saved to {_plain(str(out_file))}", highlight=False, soft_wrap=True)
+        out.print(f"Saved to {escape(str(out_file))}", highlight=False, soft_wrap=True)
 
 
 def _print_json(record: Any) -> None:
@@ -308,9 +299,9 @@ def compare(
     table = Table(*headings, box=None, header_style="bold")
     columns = (result.mean_a, result.mean_b, result.mean_error, result.sd_a, result.sd_b, result.log_sd_ratio)
     for name, *row in zip(result.names, *columns, strict=True):
-        table.add_row(_plain(name), *(f"{float(value):.3g}" for value in row))
+        table.add_row(escape(name), *(f"{float(value):.3g}" for value in row))
     out.print(table)
-    out.print(_plain(result.verdict()), style="bold", highlight=False, soft_wrap=True)
+    out.print(escape(result.verdict()), style="bold", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -323,9 +314,9 @@ def doctor(as_json: Json = False) -> None:
         findings.append(finding)
         if not as_json:
             mark = "[green]ok[/]  " if finding.ok else "[red]no[/]  "
-            out.print(f"{mark}{finding.what}: {_plain(finding.found)}", highlight=False, soft_wrap=True)
+            out.print(f"{mark}{finding.what}: {escape(finding.found)}", highlight=False, soft_wrap=True)
             if finding.mend:
-                out.print(f"      mend: {_plain(finding.mend)}", highlight=False, soft_wrap=True)
+                out.print(f"      mend: {escape(finding.mend)}", highlight=False, soft_wrap=True)
     if as_json:
         _print_json([vars(finding) for finding in findings])
     if not all(finding.ok for finding in findings):
