@@ -261,9 +261,7 @@ def _whiten(curvature: _Curvature) -> Whitening:
 
 def _from_pathfinder(target: Target, dense: bool, rng: np.random.Generator) -> Start:
     """Mean and covariance of CmdStan's multi-path Pathfinder draws."""
-    if target.program is None:
-        raise ValueError("start 'pathfinder' needs a Stan program; this target is made of functions")
-    from .engines.cmdstan import pathfinder_draws
+    from .pathfinder import pathfinder_draws  # CmdStanPy takes a while to import
 
     draws = pathfinder_draws(target, seed=int(rng.integers(1, 2**31)))
     mean, sd = draws.mean(axis=0), draws.std(axis=0)
