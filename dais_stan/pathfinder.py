@@ -33,10 +33,8 @@ def pathfinder_draws(target: Target, seed: int, draws: int = 1000) -> NDArray[np
                 )
                 flat = run.draws()
         except RuntimeError as error:
-            raise TargetError(
             message = " ".join(str(error).split())
             raise TargetError(f"Pathfinder failed on {target.name}: {message}") from error
-            ) from error
         columns = [i for i, name in enumerate(run.column_names) if not name.endswith("__")]
     flat = flat[:, columns]
     parameters = {n: v for n, v in target.variables.items() if v.block == "parameters"}
