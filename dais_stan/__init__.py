@@ -12,9 +12,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .approximation import Fit, load
+    from .approximation import Fit
     from .comparison import Comparison, compare
     from .errors import DaisStanError, EngineError, StanCompileError, TargetError
+    from .fit_file import load
     from .fitting import fit
     from .nuts import NutsFit, sample
     from .optimize import Schedule
@@ -50,7 +51,7 @@ _HOME = {
     "TargetError": "errors",
     "compare": "comparison",
     "fit": "fitting",
-    "load": "approximation",
+    "load": "fit_file",
     "sample": "nuts",
 }
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from . import arviz_io
-from .families import FAMILIES, Family, FullRank, MeanField
-from .importance import ImportanceSample, importance_sample
+from .families import Family
+from .importance import ImportanceSample
 from .optimize import Trace
 from .psis import KHAT_LIMIT
-from .recipe import open_recipe, write_recipe
 from .target import EvaluationCounts, Target
 from .whitening import Whitening
 
@@ -132,9 +129,12 @@ class Fit:
         rng = np.random.default_rng(self.seed if seed is None else seed)
         if self.weighted if weighted is None else weighted:
             return self.importance.z[self.importance.resample(n, rng)]
-        return self.whitening.to_z(
-            self.family.sample(self.params, rng.standard_normal((n, self.target.dim))).z
-        )
+        return self._unweighted(n, rng)[0]
+
+    def _unweighted(self, n: int, rng: np.random.Generator) -> tuple[NDArray, NDArray]:
+        """Fresh draws of q (n, D) and log q at each (n,)."""
+        sample = self.family.sample(self.params, rng.standard_normal((n, self.target.dim)))
+        return self.whitening.to_z(sample.z), sample.log_q - self.whitening.log_det
 
     def draws(
         self, n: int = 1000, seed: int | None = None, weighted: bool | None = None
@@ -160,8 +160,8 @@ class Fit:
                 self.importance.log_q[index],
             )
         else:
-            z = self.unconstrained_draws(n, seed, weighted=False)
-            log_p, log_q = self.target.log_density(z), self.log_prob(z)
+            z, log_q = self._unweighted(n, rng)
+            log_p = self.target.log_density(z)
         draws = {name: values[None] for name, values in self.target.constrain(z, seed=seed).items()}
         groups = arviz_io.posterior_groups(draws, self.target.data)
         statistics = {"lp": log_p, "log_q": log_q, "log_ratio": log_p - log_q}
@@ -214,8 +214,10 @@ class Fit:
 
     def save(self, path: str | os.PathLike[str], n: int = 4000) -> None:
         """Write a netCDF file that ArviZ opens and ``dais_stan.load`` turns back into this Fit."""
+        from .fit_file import variational_group
+
         groups = self.groups(n)
-        groups["variational"] = _variational(self)
+        groups["variational"] = variational_group(self)
         arviz_io.save(groups, path)
 
 
@@ -235,75 +237,3 @@ def _warnings(fit: Fit) -> list[str]:
         reason = fit.target.counts.last_rejection or "log density -inf"
         found.append(f"the density is not finite at {share:.0%} of q's draws ({reason})")
     return found
-
-
-def _variational(fit: Fit) -> xr.Dataset:
-    """Everything but the target's library: enough to load the fit and to draw from it again."""
-    sample = fit.importance
-    arrays = {
-        "params": (("param",), fit.params),
-        "centre": (("unconstrained",), fit.whitening.centre),
-        "scale": (
-            ("unconstrained",) if fit.whitening.scale.ndim == 1 else ("unconstrained", "whitened"),
-            fit.whitening.scale,
-        ),
-        "importance_z": (("importance_draw", "unconstrained"), sample.z),
-        "importance_log_p": (("importance_draw",), sample.log_p),
-        "importance_log_q": (("importance_draw",), sample.log_q),
-        "importance_log_proposal": (("importance_draw",), sample.log_proposal),
-        **{f"trace_{name}": (("window",), np.asarray(values)) for name, values in vars(fit.trace).items()},
-    }
-    record = {
-        "method": fit.method,
-        "stopped_by": fit.stopped_by,
-        "iterations": fit.iterations,
-        "seed": fit.seed,
-        "settings": fit.settings,
-        "start_note": fit.start_note,
-        "counts": vars(fit.counts),
-        "seconds": fit.seconds,
-        "warnings": fit.warnings,
-        "n_q": sample.n_q,
-        "target": write_recipe(fit.target),
-    }
-    return xr.Dataset(
-        arrays, coords={"unconstrained": list(fit.target.names)}, attrs={"fit": json.dumps(record)}
-    )
-
-
-def load(path: str | os.PathLike[str], target: Target | None = None) -> Fit:
-    """Read a fit saved by ``Fit.save``.
-
-    The program and data travel in the file and are opened again (a model compiled before is not compiled
-    again); ``target`` replaces them, and is needed for a target made of functions. Raises ValueError where
-    the file holds no fit.
-    """
-    groups = arviz_io.read(path)
-    if "variational" not in groups:
-        raise ValueError(f"{path} holds no variational fit; its groups are {sorted(groups)}")
-    saved = groups["variational"]
-    record = json.loads(saved.attrs["fit"])
-    target = target or open_recipe(record["target"])
-    family_type: type[MeanField] | type[FullRank] = FAMILIES[record["method"]]
-    values = {name: saved[name].to_numpy() for name in saved.data_vars}
-    trace = Trace(**{name: values[f"trace_{name}"].tolist() for name in vars(Trace())})
-    return Fit(
-        target=target,
-        method=record["method"],
-        family=family_type(target.dim),
-        params=values["params"],
-        whitening=Whitening(values["centre"], values["scale"]),
-        importance=importance_sample(
-            values["importance_z"],
-            values["importance_log_p"],
-            values["importance_log_q"],
-            values["importance_log_proposal"],
-            record["n_q"],
-        ),
-        trace=trace,
-        counts=EvaluationCounts(**record["counts"]),
-        **{
-            key: record[key]
-            for key in ("stopped_by", "iterations", "seed", "settings", "start_note", "seconds", "warnings")
-        },
-    )

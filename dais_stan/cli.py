@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -102,34 +103,43 @@ def _log_steps(quiet: bool) -> None:
 
 
 @contextmanager
-def _elbo_progress(total: int, shown: bool) -> Iterator[Callable[[int, float, float], None] | None]:
+def _objective_progress(total: int, shown: bool) -> Iterator[Callable[[int, float, float], None] | None]:
     """A progress bar on a terminal, and nothing elsewhere."""
     if not (shown and err.is_terminal):
         yield None
         return
     columns = (
-        TextColumn("ELBO {task.fields[elbo]}"),
+        TextColumn("objective {task.fields[value]}"),
         BarColumn(),
         TextColumn("{task.completed}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task("fit", total=total, elbo="...")
-        yield lambda done, value, se: bar.update(task, completed=done, elbo=f"{value:.2f} ± {se:.2f}")
+        task = bar.add_task("fit", total=total, value="...")
+        yield lambda done, value, se: bar.update(task, completed=done, value=f"{value:.2f} ± {se:.2f}")
 
 
 @app.command()
 def fit(
     model: Model,
     data: Data = None,
-    method: Annotated[str, typer.Option(help="meanfield or fullrank.")] = "fullrank",
+    method: Annotated[str, typer.Option(help="meanfield, fullrank, iwvi, dais0, dais or msc.")] = "fullrank",
     seed: Seed = None,
     out_file: Annotated[
         Path | None, typer.Option("--out", metavar="FIT.nc", help="Where to save the fit.")
     ] = None,
-    start: Annotated[str, typer.Option(help="mode, pathfinder or zero.")] = "mode",
-    draws_per_step: Annotated[int, typer.Option(min=1, help="Draws in each gradient estimate.")] = 16,
-    max_iterations: Annotated[int, typer.Option(min=1, help="Give up after as many.")] = 10_000,
+    start: Annotated[str | None, typer.Option(help="mode (the default), pathfinder or zero.")] = None,
+    draws_per_step: Annotated[
+        int | None, typer.Option(help="Draws in each gradient estimate (meanfield, fullrank).")
+    ] = None,
+    particles: Annotated[int | None, typer.Option(help="N (iwvi, dais0, dais, msc).")] = None,
+    transitions: Annotated[int | None, typer.Option(help="K (dais0, dais).")] = None,
+    chains: Annotated[int | None, typer.Option(help="Chains that share q (msc).")] = None,
+    family: Annotated[
+        str | None, typer.Option(help="meanfield or fullrank, of q (iwvi, msc) or q0 (dais0, dais).")
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="paper: the published settings.")] = None,
+    max_iterations: Annotated[int | None, typer.Option(min=1, help="Give up after as many.")] = None,
     importance_draws: Annotated[int | None, typer.Option(min=1, help="Draws for evidence and k-hat.")] = None,
     draws: Annotated[int, typer.Option(min=1, help="Posterior draws in the file.")] = 4000,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from FIT.nc.checkpoint.")] = False,
@@ -140,28 +150,41 @@ def fit(
 ) -> None:
     """Fit a variational approximation: draws, evidence with its error, k-hat, and a verdict in words."""
     from .fitting import fit as run
-    from .optimize import Schedule
+    from .methods import make_method
     from .target import Target
 
     _log_steps(quiet)
+    given = {
+        "draws_per_step": draws_per_step,
+        "particles": particles,
+        "transitions": transitions,
+        "chains": chains,
+        "family": family,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    schedule = make_method(method, preset, **options).schedule
+    if max_iterations:
+        schedule = replace(schedule, max_iterations=max_iterations)
     _writable(out_file)
     checkpoint = out_file.with_name(out_file.name + ".checkpoint") if out_file else None
     if resume and checkpoint is None:
         raise ValueError("--resume needs --out: the checkpoint stands beside that file")
     seed = secrets.randbelow(2**31) if seed is None else seed
     target = Target.from_stan(model, data=data, engine=engine, threads=threads)
-    with _told_how_to_resume(checkpoint, seed), _elbo_progress(max_iterations, not quiet) as progress:
+    shown = _objective_progress(schedule.max_iterations, not quiet)
+    with _told_how_to_resume(checkpoint, seed), shown as progress:
         result = run(
             target,
             method,
             seed=seed,
             start=start,
-            draws_per_step=draws_per_step,
-            schedule=Schedule(max_iterations=max_iterations),
+            schedule=schedule,
             importance_draws=importance_draws,
             checkpoint=checkpoint,
             resume=resume,
             progress=progress,
+            preset=preset,
+            **options,
         )
         if out_file and checkpoint:
             result.save(out_file, n=draws)

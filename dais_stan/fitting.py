@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .approximation import Fit
-from .families import FAMILIES, Family
-from .importance import ImportanceSample, defensive_noise, importance_sample
-from .objectives.elbo import Estimate, elbo
+from .families import FAMILIES
+from .importance import ImportanceSample
+from .methods import make_method, options_of
 from .optimize import Checkpoint, Optimum, Progress, Schedule, maximize
-from .start import Start, find_start
+from .start import find_start
 from .target import EvaluationCounts, Target
 from .whitening import WhitenedTarget
 
@@ -32,32 +32,31 @@ def fit(
     method: str = "fullrank",
     *,
     seed: int | None = None,
-    start: str | ArrayLike | Mapping[str, Any] = "mode",
-    draws_per_step: int = 16,
+    start: str | ArrayLike | Mapping[str, Any] | None = None,
     schedule: Schedule | None = None,
-    stick_the_landing: bool = True,
     importance_draws: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     progress: Progress | None = None,
+    preset: str | None = None,
+    **options: Any,
 ) -> Fit:
     """Approximate the posterior of ``target`` by a variational family.
 
     method
         "meanfield" (diagonal Gaussian) or "fullrank" (Gaussian with any covariance), both on the
-        unconstrained space, maximising the ELBO (Zenn & Bamler 2024, equation 2).
+        unconstrained space, maximising the ELBO; "iwvi" (the bound of N particles); "dais0" and "dais"
+        (annealed importance sampling with N particles and K transitions: the fit is q0, or the ends of the
+        trajectories with their weights); "msc" (Markovian score climbing).
     seed
         An integer; the same seed gives the same fit, whatever the number of threads. None takes one from
         the system and records it.
     start
         "mode" (with its curvature; the default), "pathfinder", "zero", unconstrained values (D,), or a
         mapping of the model's variables to values. The optimiser works in coordinates whitened by it.
-    draws_per_step
-        Noise vectors in each gradient estimate; an even number uses antithetic pairs.
     schedule
         Learning rates, window, tolerance and the most iterations; see ``dais_stan.optimize.Schedule``.
-    stick_the_landing
-        Drop the score term of the gradient (Roeder, Wu & Duvenaud 2017).
+        None: the method's own.
     importance_draws
         Fresh draws for the evidence, k-hat and the importance-weighted posterior; 10,000 by default, fewer
         where they would not fit in 200 MB.
@@ -65,50 +64,56 @@ def fit(
         A file that is written every few seconds; with ``resume`` an existing one is gone on from, to the
         same result as an unbroken run.
     progress
-        Called with (iterations, ELBO, its standard error) once a window.
+        Called with (iterations, the objective, its standard error) once a window.
+
+    preset
+        "paper": the settings of Zenn & Bamler (2024) for iwvi, dais0, dais and msc, in place of the defaults.
+    options
+        Those of the method, all fields of its record in ``dais_stan.methods``; the chief ones:
+        ``draws_per_step`` and ``stick_the_landing`` (meanfield, fullrank); ``particles`` N (iwvi, dais0,
+        dais, msc); ``transitions`` K, ``mass`` "diagonal" or "scaled", and ``learn``, the parts that are
+        learned (dais0, dais); ``chains`` (msc); ``family`` of q or q0, "meanfield" or "fullrank" (these
+        four).
 
     Raises ValueError for an argument, TargetError where the density is finite nowhere near the start.
     Statistical trouble is not an exception: it is in ``Fit.warnings`` and is warned of.
     """
-    if method not in FAMILIES:
-        raise ValueError(f"method must be one of {', '.join(FAMILIES)}, found {method!r}")
-    if draws_per_step < 1:
-        raise ValueError(f"draws_per_step must be at least 1, found {draws_per_step}")
+    chosen = make_method(method, preset, **options)
     count = _importance_draws(importance_draws, target.dim)
-    family = FAMILIES[method](target.dim)
-    schedule = schedule or Schedule()
+    family = FAMILIES[chosen.family](target.dim)
+    schedule = schedule or chosen.schedule
+    start = chosen.start if start is None else start
     seed = int(np.random.SeedSequence().entropy % 2**31) if seed is None else seed  # type: ignore[operator]
     start_rng, run_rng, draws_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
     began, before = time.perf_counter(), replace(target.counts)
 
-    origin = find_start(target, start, dense=method == "fullrank", rng=start_rng)
+    origin = find_start(target, start, dense=chosen.family == "fullrank", rng=start_rng)
     settings = {
         "method": method,
         "seed": seed,
+        "preset": preset,
+        "options": options_of(chosen),
         "start": start if isinstance(start, str) else "given",
-        "draws_per_step": draws_per_step,
-        "stick_the_landing": stick_the_landing,
         "schedule": vars(schedule) | {"learning_rates": list(schedule.learning_rates)},
     }
-    objective = _ElboObjective(
-        WhitenedTarget(target, origin.whitening), family, draws_per_step, stick_the_landing
-    )
+    density = WhitenedTarget(target, origin.whitening)
+    objective = chosen.objective(density, family)
     optimum = maximize(
         objective,
-        family.initial(),
+        objective.initial(run_rng),
         schedule,
         run_rng,
         progress,
         _checkpoint(checkpoint, resume, target, settings),
+        objective.memory,
     )
-    sample = _evaluate(target, origin, family, optimum.params, count, draws_rng)
-    result = Fit(
+    fit_type, reported = chosen.report(objective, optimum.params, density, count, draws_rng)
+    result = fit_type(
         target=target,
         method=method,
         family=family,
-        params=optimum.params,
+        params=objective.q(optimum.params),
         whitening=origin.whitening,
-        importance=sample,
         trace=optimum.trace,
         stopped_by=optimum.stopped_by,
         iterations=optimum.iterations,
@@ -117,9 +122,10 @@ def fit(
         start_note=origin.note,
         counts=_counts_since(before, target.counts),
         seconds=time.perf_counter() - began,
+        **reported,
     )
     if optimum.stopped_by == "rejected":
-        result.warnings.append(_name_rejected(target, sample, optimum))
+        result.warnings.append(_name_rejected(target, result.importance, optimum))
     for message in result.warnings:
         warnings.warn(message, stacklevel=2)
     return result
@@ -139,25 +145,6 @@ def _counts_since(before: EvaluationCounts, now: EvaluationCounts) -> Evaluation
     return EvaluationCounts(**spent, last_rejection=now.last_rejection if spent["rejected"] else "")
 
 
-class _ElboObjective:
-    """The ELBO at fresh noise: what the optimiser calls once an iteration."""
-
-    def __init__(self, density: WhitenedTarget, family: Family, draws: int, stick_the_landing: bool) -> None:
-        self._density = density
-        self._family = family
-        self._pairs, self._single = (0, draws) if draws % 2 else (draws // 2, 0)
-        self._stick_the_landing = stick_the_landing
-
-    def __call__(self, params: NDArray, rng: np.random.Generator) -> Estimate:
-        dim = self._family.dim
-        if self._pairs:
-            half = rng.standard_normal((self._pairs, dim))
-            eps = np.concatenate((half, -half))
-        else:
-            eps = rng.standard_normal((self._single, dim))
-        return elbo(self._density, self._family, params, eps, self._stick_the_landing)
-
-
 def _checkpoint(
     path: str | os.PathLike[str] | None, resume: bool, target: Target, settings: dict[str, Any]
 ) -> Checkpoint | None:
@@ -171,17 +158,6 @@ def _checkpoint(
     if not resume:
         checkpoint.path.unlink(missing_ok=True)
     return checkpoint
-
-
-def _evaluate(
-    target: Target, start: Start, family: Family, params: NDArray, count: int, rng: np.random.Generator
-) -> ImportanceSample:
-    """Fresh draws of q and of a heavier-tailed version of it, with the densities at each."""
-    noise = defensive_noise(count, target.dim, rng)
-    sample = family.sample(params, noise.eps)
-    z = start.whitening.to_z(sample.z)
-    log_q = sample.log_q - start.whitening.log_det
-    return importance_sample(z, target.log_density(z), log_q, log_q + noise.log_ratio, noise.n_q)
 
 
 def _name_rejected(target: Target, sample: ImportanceSample, optimum: Optimum) -> str:

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import time
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,11 @@ Objective = Callable[[NDArray, np.random.Generator], NoisyEstimate]
 Progress = Callable[[int, float, float], None]
 
 
+#: A gradient further than this many times its running size from zero is an outlier.
+CLIP = 5.0
+BETA1, BETA2 = 0.9, 0.99
+
+
 @dataclass(frozen=True)
 class Schedule:
     """How long to optimise and with which steps.
@@ -45,6 +51,9 @@ class Schedule:
     lasts at least four windows, and until the standard error of the averaged parameters (root mean square
     over parameters, from the spread of window means) is at most ``iterate_tolerance``, or twenty windows.
     The run has converged when the last stage ended so.
+
+    A ``fixed`` run has one learning rate and no stopping rule: it goes on for ``max_iterations``, and the
+    average is that of its last window. ``beta2`` and ``clip`` are Adam's, see ``_adam_step``.
     """
 
     learning_rates: tuple[float, ...] = (0.1, 0.03, 0.01)
@@ -52,6 +61,9 @@ class Schedule:
     tolerance: float = 0.01
     iterate_tolerance: float = 0.01
     max_iterations: int = 10_000
+    fixed: bool = False
+    beta2: float = BETA2
+    clip: float | None = CLIP
 
     def __post_init__(self) -> None:
         if not self.learning_rates or min(self.learning_rates) <= 0:
@@ -60,6 +72,8 @@ class Schedule:
             raise ValueError(f"window must be at least 2 iterations, found {self.window}")
         if self.max_iterations < 1:
             raise ValueError(f"max_iterations must be at least 1, found {self.max_iterations}")
+        if self.fixed and len(self.learning_rates) != 1:
+            raise ValueError(f"a fixed run has one of learning_rates, found {self.learning_rates}")
 
 
 @dataclass
@@ -77,7 +91,8 @@ class Optimum:
     """Where a run ended.
 
     ``params`` is the average iterate of the last stage. ``stopped_by`` is "converged", "max_iterations",
-    or "rejected" (for five windows on end, most iterations had no usable draw).
+    "fixed_length" (as asked for), or "rejected" (for five windows on end, most iterations had no usable
+    draw).
     """
 
     params: NDArray
@@ -96,6 +111,7 @@ class _State:
     second_moment: NDArray
     average: NDArray  # over the present stage
     spread: NDArray  # sum of squared deviations of the stage's window means from their mean
+    memory: NDArray  # the objective's own
     iteration: int = 0
     stage: int = 0
     windows: int = 0  # of the present stage
@@ -105,9 +121,9 @@ class _State:
     trace: Trace = field(default_factory=Trace)
 
     @classmethod
-    def start(cls, params: NDArray) -> _State:
+    def start(cls, params: NDArray, memory: NDArray) -> _State:
         zeros = np.zeros_like(params)
-        return cls(params.copy(), zeros.copy(), zeros.copy(), params.copy(), zeros.copy())
+        return cls(params.copy(), zeros.copy(), zeros.copy(), params.copy(), zeros.copy(), memory)
 
     def add_window(self, mean: NDArray) -> None:
         """Take a window's mean iterate into the stage's average (Welford's recurrence)."""
@@ -128,7 +144,7 @@ class _State:
         self.params = self.average.copy()
 
 
-_ARRAYS = ("params", "first_moment", "second_moment", "average", "spread")
+_ARRAYS = ("params", "first_moment", "second_moment", "average", "spread", "memory")
 _COUNTS = ("iteration", "stage", "windows", "rejected", "bad_windows", "values")
 
 
@@ -163,40 +179,42 @@ class Checkpoint:
         os.replace(partial, self.path)
         self._last = time.monotonic()
 
-    def load(self, rng: np.random.Generator) -> _State | None:
-        """The saved state, with ``rng`` set to where it was; None where there is no file yet."""
+    def load(self, rng: np.random.Generator, memory: NDArray) -> _State | None:
+        """The saved state, with ``rng`` and ``memory`` as they were; None where there is no file yet."""
         if not self.path.exists():
             return None
-        with np.load(self.path, allow_pickle=False) as file:
-            meta = json.loads(str(file["meta"]))
-            arrays = {name: file[name] for name in _ARRAYS}
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                meta = json.loads(str(file["meta"]))
+                arrays = {name: file[name] for name in _ARRAYS}
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{self.path} is not a checkpoint of this version; delete it") from error
         if meta["identity"] != self.identity:
             raise ValueError(
                 f"checkpoint {self.path} belongs to another run (program, data, method, settings or seed "
                 "differ); delete it or choose another file"
             )
         rng.bit_generator.state = meta["rng"]
+        memory[...] = arrays["memory"]
+        arrays["memory"] = memory
         state = _State(**arrays, **{name: meta[name] for name in _COUNTS})
         state.trace = Trace(**meta["trace"])
         return state
 
 
-#: A gradient further than this many times its running size from zero is an outlier.
-CLIP = 5.0
-BETA1, BETA2 = 0.9, 0.99
-
-
-def _adam_step(state: _State, gradient: NDArray, learning_rate: float) -> None:
+def _adam_step(
+    state: _State, gradient: NDArray, learning_rate: float, beta2: float, clip: float | None
+) -> None:
     """One ascent step of Adam (Kingma & Ba 2015), in place.
 
     Log densities fall off steeply, so that one draw in a far tail can give a gradient of any size, which
     would hold up Adam's second moment, and with it all progress, for 1 / (1 - beta2) iterations. Components
-    beyond CLIP times their running root mean square are therefore clipped, and beta2 is 0.99.
+    beyond ``clip`` times their running root mean square are therefore clipped, and beta2 is 0.99 by default.
     """
     t = state.iteration + 1
     work = np.sqrt(state.second_moment)
-    if t > 10:
-        work *= CLIP / math.sqrt(1.0 - BETA2 ** (t - 1))
+    if clip is not None and t > 10:
+        work *= clip / math.sqrt(1.0 - beta2 ** (t - 1))
         gradient = np.minimum(gradient, work)
         np.negative(work, out=work)
         np.maximum(gradient, work, out=gradient)
@@ -206,10 +224,10 @@ def _adam_step(state: _State, gradient: NDArray, learning_rate: float) -> None:
     state.first_moment += work
     np.multiply(gradient, gradient, out=work)
     work -= state.second_moment
-    work *= 1.0 - BETA2
+    work *= 1.0 - beta2
     state.second_moment += work
     np.sqrt(state.second_moment, out=work)
-    work *= 1.0 / math.sqrt(1.0 - BETA2**t)
+    work *= 1.0 / math.sqrt(1.0 - beta2**t)
     work += 1e-8
     np.divide(state.first_moment, work, out=work)
     work *= learning_rate / (1.0 - BETA1**t)
@@ -231,9 +249,12 @@ def _plateau(values: list[float], tolerance: float) -> bool:
     return bool(np.isfinite(late) and late - early <= tolerance + np.hypot(early_se, late_se))
 
 
-def _window(state: _State, objective: Objective, rng: np.random.Generator, rate: float, length: int) -> float:
+def _window(
+    state: _State, objective: Objective, rng: np.random.Generator, schedule: Schedule, length: int
+) -> float:
     """Run ``length`` iterations; returns the share of them in which every draw was rejected."""
     total = np.zeros_like(state.params)
+    rate = schedule.learning_rates[state.stage]
     bad = 0
     for _ in range(length):
         estimate = objective(state.params, rng)
@@ -241,7 +262,7 @@ def _window(state: _State, objective: Objective, rng: np.random.Generator, rate:
         if estimate.rejected:
             state.rejected += estimate.rejected
             bad += estimate.value == -np.inf
-        _adam_step(state, estimate.gradient, rate)
+        _adam_step(state, estimate.gradient, rate, schedule.beta2, schedule.clip)
         total += state.params
         state.iteration += 1
     if state.windows == 0:
@@ -251,6 +272,8 @@ def _window(state: _State, objective: Objective, rng: np.random.Generator, rate:
 
 
 def _end_of_stage(state: _State, schedule: Schedule) -> bool:
+    if schedule.fixed:
+        return False
     last = state.stage == len(schedule.learning_rates) - 1
     if state.windows < (4 if last else 2) or not _plateau(state.values, schedule.tolerance):
         return False
@@ -264,14 +287,21 @@ def maximize(
     rng: np.random.Generator,
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
+    memory: NDArray | None = None,
 ) -> Optimum:
-    """Maximise a noisy objective from ``params``; resumes from ``checkpoint`` where its file exists."""
-    state = checkpoint.load(rng) if checkpoint else None
-    state = state or _State.start(params)
+    """Maximise a noisy objective from ``params``; resumes from ``checkpoint`` where its file exists.
+
+    ``memory`` is an array that the objective changes in place; a resumed run gets it back as it was.
+    """
+    memory = np.empty(0) if memory is None else memory
+    state = checkpoint.load(rng, memory) if checkpoint else None
+    state = state or _State.start(params, memory)
     while (stopped_by := _stopped_by(state, schedule)) is None:
         rate = schedule.learning_rates[state.stage]
         length = min(schedule.window, schedule.max_iterations - state.iteration)
-        bad_share = _window(state, objective, rng, rate, length)
+        if schedule.fixed:  # only the last window counts
+            state.windows, state.values = 0, []
+        bad_share = _window(state, objective, rng, schedule, length)
         state.bad_windows = state.bad_windows + 1 if bad_share > 0.5 else 0
         _record(state, rate, length, progress)
         if _end_of_stage(state, schedule):
@@ -288,7 +318,9 @@ def _stopped_by(state: _State, schedule: Schedule) -> str | None:
         return "converged"
     if state.bad_windows >= 5:
         return "rejected"
-    return "max_iterations" if state.iteration >= schedule.max_iterations else None
+    if state.iteration < schedule.max_iterations:
+        return None
+    return "fixed_length" if schedule.fixed else "max_iterations"
 
 
 def _record(state: _State, rate: float, length: int, progress: Progress | None) -> None:

@@ -20,6 +20,9 @@ from ..families.gaussian import LOG_2PI
 from .elbo import Density
 from .iwelbo import group_weights
 
+#: Fresh trajectories are run in blocks whose tapes stay below this size.
+MAX_TAPE_BYTES = 32 * 2**20
+
 
 class SmoothDensity(Density, Protocol):
     """A density with Hessian-vector products on batches: a Target, or one in whitened coordinates."""
@@ -73,12 +76,13 @@ class _Transition(NamedTuple):
 
 
 class Trajectories(NamedTuple):
-    """Where N particles ended: positions z (N, D), log weights (N,), and the tape of the way there.
+    """Where N particles ended: positions z (N, D), log f (N,) there, log weights (N,), and the tape.
 
     A log weight is -inf where the density at the end is not finite or the trajectory overflowed.
     """
 
     z: NDArray
+    log_f: NDArray
     log_weight: NDArray
     x: NDArray
     end_gradient: NDArray
@@ -115,7 +119,27 @@ def forward(density: Density, path: Annealing, noise: NDArray) -> Trajectories:
         value, end_gradient = density.log_density_gradient(z)
         log_weight += value
     log_weight[~np.isfinite(log_weight)] = -np.inf
-    return Trajectories(z, log_weight, x, end_gradient, tape)
+    return Trajectories(z, value, log_weight, x, end_gradient, tape)
+
+
+class AnnealedDraws(NamedTuple):
+    """Ends of trajectories: z (N, D), log f (N,) and log weights (N,)."""
+
+    z: NDArray
+    log_f: NDArray
+    log_weight: NDArray
+
+
+def annealed_draws(density: Density, path: Annealing, count: int, rng: np.random.Generator) -> AnnealedDraws:
+    """``count`` fresh trajectories, in blocks so that their tapes take little memory."""
+    transitions, dim = path.steps.shape
+    block = max(1, MAX_TAPE_BYTES // (8 * 6 * transitions * dim))
+    ends = []
+    for begin in range(0, count, block):
+        size = min(block, count - begin)
+        end = forward(density, path, rng.standard_normal(noise_shape(transitions, size, dim)))
+        ends.append((end.z, end.log_f, end.log_weight))
+    return AnnealedDraws(*(np.concatenate(parts) for parts in zip(*ends, strict=True)))
 
 
 def backward(
