@@ -46,13 +46,6 @@ def read_data(data: Data, inputs: Mapping[str, Declaration]) -> dict[str, Any]:
         TargetError: unreadable data, or a variable that is missing or not as declared.
     """
     found = _as_mapping(data)
-    extra = [str(name) for name in found if name not in inputs]
-    if extra:
-        warnings.warn(
-            f"Ignored variables of the data that the program does not declare: {', '.join(extra)}.",
-            UserWarning,
-            stacklevel=4,  # the caller of Target.from_stan
-        )
     values = {}
     for name, declaration in inputs.items():
         if name not in found:
@@ -61,6 +54,13 @@ def read_data(data: Data, inputs: Mapping[str, Declaration]) -> dict[str, Any]:
                 + (f" (it has {', '.join(map(str, found))})." if found else " (it is empty).")
             )
         values[name] = _check(name, declaration, found[name])
+    extra = [str(name) for name in found if name not in inputs]
+    if extra:
+        warnings.warn(
+            f"Ignored variables of the data that the program does not declare: {', '.join(extra)}.",
+            UserWarning,
+            stacklevel=4,  # the caller of Target.from_stan
+        )
     return values
 
 
@@ -79,7 +79,8 @@ def explain_refusal(message: str) -> str:
             f"found shape ({match['found']})."
         )
     if match := _OUT_OF_BOUNDS.search(text):
-        return f'Data variable "{match["name"]}": expected {match["expected"]}, found {match["found"]}.'
+        expected = re.sub(r"\.0+$", "", match["expected"])  # Stan writes a bound of 10 as 10.000000
+        return f'Data variable "{match["name"]}": expected {expected}, found {match["found"]}.'
     return f"The program refuses the data: {text}."
 
 

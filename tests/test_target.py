@@ -379,6 +379,12 @@ def test_tuples_and_complex_numbers() -> None:
     np.testing.assert_allclose(target.unconstrain({k: v[1] for k, v in values.items()}), z[1], rtol=1e-14)
 
 
+def test_stanli_refuses_tuples_by_name() -> None:
+    code = "parameters { tuple(real, real) t; } model { t.1 ~ std_normal(); }"  # case R13
+    with pytest.raises(EngineError, match='variable "t" is a tuple; use a compiled engine'):
+        Target.from_stan(stan_code=code, engine="stanli")
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_generated_quantities_differ_between_draws_and_repeat_with_the_seed(engine: str) -> None:
     target = open_target("generated", engine)

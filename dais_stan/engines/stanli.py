@@ -51,10 +51,12 @@ class StanliEngine:
         Raises:
             StanCompileError: stanc or the interpreter refuses the program.
             TargetError: the program refuses the data.
+            EngineError: the program has a tuple or a complex variable.
         """
         import stanli
 
-        program.info(self._stanc)  # a wrong program gets stanc's message, as on every other engine
+        info = program.info(self._stanc)  # a wrong program gets stanc's message, as on every other engine
+        _refuse_unsupported_types(program, info)
         with tempfile.TemporaryDirectory(prefix="dais-stan-") as scratch:
             _, include_root = program.write(Path(scratch))
             try:
@@ -67,3 +69,15 @@ class StanliEngine:
             )
         except RuntimeError as error:
             raise TargetError(f"{program.file_name}: {error}") from error
+
+
+def _refuse_unsupported_types(program: StanProgram, info: ProgramInfo) -> None:
+    """stanli's own message about tuples and complex numbers does not say which variable it means."""
+    for block in (info.inputs, info.parameters, info.transformed_parameters, info.generated_quantities):
+        for name, declaration in block.items():
+            if declaration.type not in ("int", "real"):
+                kind = "complex" if declaration.type == "complex" else "a tuple"
+                raise EngineError(
+                    f'engine="stanli" cannot run {program.file_name}: variable "{name}" is {kind}; '
+                    'use a compiled engine (engine="auto").'
+                )
