@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dais_stan import resources
+from dais_stan import arviz_io, nuts, resources
 from dais_stan.target import Target
 
 # The data hold variables for other models too.
@@ -167,3 +167,24 @@ def test_steins_identity_sees_a_wrong_program(shared: Path, right: str, wrong: s
     target = Target.from_stan(stan_code=code.replace(right, wrong), data=data, engine="stanli")
     draws = sampled_parameters(posterior, reference_draws(shared, posterior), data)
     assert worst_stein_z_score(target, unconstrained_draws(target, draws)) > 5
+
+
+@pytest.mark.parametrize(
+    "posterior",
+    [
+        "arK-arK",
+        "eight_schools-eight_schools_noncentered",
+        "garch-garch11",
+        "gp_pois_regr-gp_pois_regr",
+        "kidiq-kidscore_momiq",
+    ],
+)
+def test_nuts_means_are_the_references(shared: Path, posterior: str) -> None:
+    reference = json.loads(shared_file(shared, "summary", f"{posterior}.json").read_text())
+    fit = nuts.sample(open_posterior(shared, posterior, "stanli"), chains=4, seed=1)
+    scalars = arviz_io.scalars(arviz_io.dataset(fit.values))
+    for name, mean, mcse in zip(
+        reference["parameter_names"], reference["mean"], reference["mcse_mean"], strict=True
+    ):
+        ours = float(arviz_io.arviz.mcse(scalars[name]))
+        assert abs(scalars[name].mean() - mean) < 4 * np.hypot(ours, mcse), name
