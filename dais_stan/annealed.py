@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .approximation import Fit
+from .engines.dais import annealed_draws
 from .errors import TargetError
 from .importance import ImportanceSample, importance_sample
-from .objectives.dais import Annealing, annealed_draws
+from .objectives.dais import Annealing
 from .whitening import WhitenedTarget
 
 #: Trajectories that end where there is no density are run again at most as often.

@@ -116,10 +116,7 @@ class Fit:
     def log_prob(self, z: NDArray) -> NDArray:
         """log q at unconstrained points z, (N, D) to (N,) or (D,) to a scalar."""
         points = np.atleast_2d(z)
-        scale = self.whitening.scale
-        centred = points - self.whitening.centre
-        u = centred / scale if scale.ndim == 1 else np.linalg.solve(scale, centred.T).T
-        values = self.family.log_prob(self.params, u) - self.whitening.log_det
+        values = self.family.log_prob(self.params, self.whitening.to_u(points)) - self.whitening.log_det
         return values if np.ndim(z) == 2 else values[0]
 
     def unconstrained_draws(

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from .annealed import AnnealedFit, annealed_importance
 from .approximation import Fit
+from .engines.dais import annealing_kernel
 from .families import FAMILIES, FullRank, MeanField
 from .importance import ImportanceSample, defensive_noise, importance_sample
 from .objectives.annealing import PARTS, AnnealingParameters
-from .objectives.dais import Annealing, bound_gradient, noise_shape
+from .objectives.dais import Annealing, noise_shape
 from .objectives.elbo import Estimate, elbo
 from .objectives.iwelbo import iwelbo
 from .objectives.msc import msc
@@ -260,6 +261,7 @@ class _Annealed:
     def __init__(self, density: WhitenedTarget, parameters: AnnealingParameters, method: Dais0) -> None:
         self.memory = np.empty(0)
         self._density, self._parameters, self._method = density, parameters, method
+        self._kernel = annealing_kernel(density)
         self._groups = method.groups or max(1, PARTICLES_PER_STEP // method.particles)
 
     def initial(self, rng: np.random.Generator) -> NDArray:
@@ -277,7 +279,7 @@ class _Annealed:
         path = self._parameters.unpack(params)
         particles, dim = self._groups * self._method.particles, self._density.dim
         noise = rng.standard_normal(noise_shape(self._method.transitions, particles, dim))
-        bound, gradient, rejected = bound_gradient(self._density, path, noise, self._groups)
+        bound, gradient, rejected = self._kernel.bound_gradient(path, noise, self._groups)
         return Estimate(bound, self._parameters.pullback(params, path, gradient), rejected)
 
     def q(self, params: NDArray) -> NDArray:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dais_stan.data import Data, explain_refusal, read_data, to_json
 from dais_stan.engines import find_engine
-from dais_stan.engines.batch import Batch, FunctionBatch, stan_batch
+from dais_stan.engines.batch import Batch, FunctionBatch, NativeBatch, stan_batch
 from dais_stan.engines.program import StanProgram
 from dais_stan.errors import TargetError
 from dais_stan.variables import Variable, coordinate_names, declared_variables, flatten, named_variables
@@ -384,6 +384,17 @@ class Target:
                 f"{argument} must have shape ({self.dim},) or (N, {self.dim}), not {np.shape(z)}."
             )
         return points if points.ndim == 2 else points[np.newaxis]
+
+    @property
+    def native_batch(self) -> NativeBatch | None:
+        """What native kernels evaluate the target through; None where it is made of Python functions."""
+        return self._batch if isinstance(self._batch, NativeBatch) else None
+
+    def record(self, *, gradients: int = 0, hvps: int = 0, outcome: tuple[int, str]) -> None:
+        """Count what a native kernel evaluated; ``outcome`` is that of ``NativeBatch.outcome``."""
+        self.counts.gradient += gradients
+        self.counts.hvp += hvps
+        self._note(outcome)
 
     def _note(self, outcome: tuple[int, str]) -> None:
         failed, message = outcome

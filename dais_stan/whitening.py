@@ -39,6 +39,13 @@ class Whitening:
         """Points in the unconstrained space, same shape as u: (D,) or (N, D)."""
         return self.centre + (u * self.scale if self.scale.ndim == 1 else u @ self.scale.T)
 
+    def to_u(self, z: NDArray) -> NDArray:
+        """The whitened coordinates of points z (N, D)."""
+        centred = z - self.centre
+        if self.scale.ndim == 1:
+            return centred / self.scale
+        return solve_triangular(self.scale, centred.T, lower=True, check_finite=False).T
+
     def gradient_in_u(self, gradient: NDArray) -> NDArray:
         """scale^T gradient: the chain rule from z to u."""
         return gradient * self.scale if self.scale.ndim == 1 else gradient @ self.scale

@@ -31,7 +31,9 @@ _log = logging.getLogger("dais_stan")
 
 FloatArray = NDArray[np.float64]
 
-_SOURCES = (Path(__file__).with_name("batch.cpp"), Path(__file__).with_name("pool.hpp"))
+_SOURCES = tuple(
+    Path(__file__).with_name(name) for name in ("batch.cpp", "dais.cpp", "evaluator.hpp", "pool.hpp")
+)
 _FLAGS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-pthread")
 _BS_FUNCTIONS = (
     "bs_log_density",
@@ -100,18 +102,21 @@ class NativeBatch:
 
     def log_density(self, z: FloatArray, value: FloatArray) -> tuple[int, str]:
         """See :class:`Batch`."""
-        return self._outcome(self._log_density(self.address, len(z), _address(z), _address(value)))
+        return self.outcome(self._log_density(self.address, len(z), address_of(z), address_of(value)))
 
     def gradient(self, z: FloatArray, value: FloatArray, gradient: FloatArray) -> tuple[int, str]:
         """See :class:`Batch`."""
-        failed = self._gradient(self.address, len(z), _address(z), _address(value), _address(gradient))
-        return self._outcome(failed)
+        failed = self._gradient(self.address, len(z), address_of(z), address_of(value), address_of(gradient))
+        return self.outcome(failed)
 
     def hvp(self, z: FloatArray, v: FloatArray, product: FloatArray) -> tuple[int, str]:
         """See :class:`Batch`."""
-        return self._outcome(self._hvp(self.address, len(z), _address(z), _address(v), _address(product)))
+        return self.outcome(
+            self._hvp(self.address, len(z), address_of(z), address_of(v), address_of(product))
+        )
 
-    def _outcome(self, failed: int) -> tuple[int, str]:
+    def outcome(self, failed: int) -> tuple[int, str]:
+        """The number of failures, and the first one's message, of a call that has just returned."""
         return (failed, self._last_message().decode("utf-8", "replace")) if failed else (0, "")
 
 
@@ -218,7 +223,7 @@ def _describe(value: float) -> str:
     return "the log density is " + ("NaN" if np.isnan(value) else f"{value:+}")
 
 
-def _address(array: FloatArray) -> int:
+def address_of(array: FloatArray) -> int:
     """Address of the first element; four times as quick as ``array.ctypes.data`` where it can be."""
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
@@ -228,7 +233,7 @@ def _address(array: FloatArray) -> int:
 
 @cache
 def batch_library() -> ctypes.CDLL:
-    """The compiled ``batch.cpp``, from the cache or built in a few seconds.
+    """The compiled ``batch.cpp`` and ``dais.cpp``, from the cache or built in a few seconds.
 
     Raises:
         EngineError: there is no C++ compiler, or it fails; the message is its own.
@@ -239,10 +244,11 @@ def batch_library() -> ctypes.CDLL:
     key = hashlib.sha256(sources + identity.encode()).hexdigest()[:32]
 
     def build(folder: Path) -> None:
-        command = [compiler, *_FLAGS, str(_SOURCES[0]), "-o", str(folder / "batch.so")]
+        units = [str(source) for source in _SOURCES if source.suffix == ".cpp"]
+        command = [compiler, *_FLAGS, *units, "-o", str(folder / "batch.so")]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode:
-            raise EngineError(f"{compiler} could not compile {_SOURCES[0].name}: {done.stderr.strip()}")
+            raise EngineError(f"{compiler} could not compile the batch evaluator: {done.stderr.strip()}")
 
     return _declare(ctypes.CDLL(str(build_once(f"batch-{key}", build) / "batch.so")))
 
@@ -264,6 +270,10 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
         "dais_log_density": (count, [pointer, count] + [pointer] * 2),
         "dais_gradient": (count, [pointer, count] + [pointer] * 3),
         "dais_hvp": (count, [pointer, count] + [pointer] * 3),
+        "dais_tape_size": (count, [pointer, pointer, count]),
+        "dais_gradient_size": (count, [pointer, pointer]),
+        "dais_forward": (count, [pointer, pointer, count] + [pointer] * 5),
+        "dais_backward": (count, [pointer, pointer, count] + [pointer] * 5),
         "dais_plain_loop": (None, [pointer, count] + [pointer] * 3),
     }
     for name, (result, arguments) in signatures.items():

@@ -20,9 +20,6 @@ from ..families.gaussian import LOG_2PI
 from .elbo import Density
 from .iwelbo import group_weights
 
-#: Fresh trajectories are run in blocks whose tapes stay below this size.
-MAX_TAPE_BYTES = 32 * 2**20
-
 
 class SmoothDensity(Density, Protocol):
     """A density with Hessian-vector products on batches: a Target, or one in whitened coordinates."""
@@ -128,18 +125,6 @@ class AnnealedDraws(NamedTuple):
     z: NDArray
     log_f: NDArray
     log_weight: NDArray
-
-
-def annealed_draws(density: Density, path: Annealing, count: int, rng: np.random.Generator) -> AnnealedDraws:
-    """``count`` fresh trajectories, in blocks so that their tapes take little memory."""
-    transitions, dim = path.steps.shape
-    block = max(1, MAX_TAPE_BYTES // (8 * 6 * transitions * dim))
-    ends = []
-    for begin in range(0, count, block):
-        size = min(block, count - begin)
-        end = forward(density, path, rng.standard_normal(noise_shape(transitions, size, dim)))
-        ends.append((end.z, end.log_f, end.log_weight))
-    return AnnealedDraws(*(np.concatenate(parts) for parts in zip(*ends, strict=True)))
 
 
 def backward(
