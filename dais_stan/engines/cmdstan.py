@@ -84,7 +84,7 @@ def cmdstan_model(program: StanProgram, user_header: Path | None = None) -> cmds
         _make(home, [*arguments, str(file.with_suffix(""))], program.file_name)
         file.with_suffix(".hpp").unlink(missing_ok=True)
 
-    folder = build_once(f"{program.name[:40]}-cmdstan-{key}", build)
+    folder = build_once(f"models/{program.name[:40]}-cmdstan-{key}", build)
     with cmdstanpy.disable_logging():  # it announces each step on stderr
         return cmdstanpy.CmdStanModel(exe_file=folder / program.name)
 
