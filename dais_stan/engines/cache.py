@@ -59,7 +59,7 @@ def build_once(key: str, build: Callable[[Path], None]) -> Path:
     with lock(key):
         if folder.is_dir():
             return folder
-        _log.info("building %s", key)
+        _log.debug("building %s", key)
         with tempfile.TemporaryDirectory(prefix="dais-stan-", dir=scratch_root()) as scratch:
             made = Path(scratch) / "build"
             made.mkdir()
