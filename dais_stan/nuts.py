@@ -171,9 +171,13 @@ class NutsFit:
         """``statistic`` of an ArviZ dataset, for each scalar that is finite and varies."""
         scalars = arviz_io.scalars(arviz_io.dataset(self.values))
         varying = {name: x for name, x in scalars.items() if np.isfinite(x).all() and np.ptp(x) > 0}
+        if not varying:
+            return {}
+        together = arviz_io.dataset({"x": np.stack(list(varying.values()), axis=-1)})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # too few draws give NaN, which is reported
-            return {name: float(statistic(arviz_io.dataset({"x": x}))["x"]) for name, x in varying.items()}
+            values = statistic(together)["x"].to_numpy()
+        return dict(zip(varying, values.tolist(), strict=True))
 
 
 def _as_bad(value: float) -> float:

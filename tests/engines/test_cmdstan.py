@@ -351,7 +351,7 @@ def test_an_installed_cmdstan_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_two_makes_at_once(pypi_cmdstan: Path, model: cmdstanpy.CmdStanModel, tmp_path: Path) -> None:
     """Both build a shared object that is missing; each leaves a whole one, and nothing else."""
-    home = tmp_path / "home"
+    home = tmp_path / "un dossier à espaces"
     shutil.copytree(pypi_cmdstan, home, symlinks=True)
     os.unlink(home / "headers")
     (home / "headers").symlink_to((pypi_cmdstan / "headers").resolve())
