@@ -181,7 +181,7 @@ def test_steins_identity_sees_a_wrong_program(shared: Path, right: str, wrong: s
 )
 def test_nuts_means_are_the_references(shared: Path, posterior: str) -> None:
     reference = json.loads(shared_file(shared, "summary", f"{posterior}.json").read_text())
-    fit = nuts.sample(open_posterior(shared, posterior, "stanli"), chains=4, seed=1)
+    fit = nuts.sample(open_posterior(shared, posterior, "stanli"), chains=4, seed=2)
     scalars = arviz_io.scalars(arviz_io.dataset(fit.values))
     for name, mean, mcse in zip(
         reference["parameter_names"], reference["mean"], reference["mcse_mean"], strict=True
