@@ -159,6 +159,24 @@ def cov_matrix(values: Values, data: Data) -> float:
     return stats.invwishart.logpdf(values["covariance"], 5, [[2, 0.5], [0.5, 1]])
 
 
+def bimodal(values: Values, data: Data) -> float:
+    modes = [stats.norm.logpdf(values["z"], mode, 0.25).sum() for mode in (0, 1)]
+    return np.logaddexp(*modes) - np.log(2)
+
+
+def gaussian_process(values: Values, data: Data) -> float:
+    distance = np.subtract.outer(data["t"], data["t"])
+    covariance = np.exp(-(distance**2) / (2 * data["rho"] ** 2)) + data["jitter"] * np.eye(data["N"])
+    prior = stats.multivariate_normal.logpdf(values["z"], np.zeros(data["N"]), covariance)
+    return prior + stats.norm.logpdf(data["y"], values["z"], data["sigma"]).sum()
+
+
+def logistic_paper_code(values: Values, data: Data) -> float:
+    logit = -(np.asarray(data["X"]) @ values["w"]) - data["K"] * values["b"]
+    likelihood = log_expit(np.where(np.asarray(data["y"]) == 1, logit, -logit)).sum()
+    return stats.norm.logpdf([values["b"], *values["w"]]).sum() + likelihood
+
+
 FORMS = {
     "eight_schools_centered": ClosedForm(eight_schools_centered),
     "eight_schools_noncentered": ClosedForm(eight_schools_noncentered),
@@ -168,6 +186,19 @@ FORMS = {
     "gaussian": ClosedForm(gaussian),
     "beta_binomial": ClosedForm(beta_binomial),
     "conjugate_normal": ClosedForm(conjugate_normal),
+}
+
+# Programs whose data the benchmarks make: here with a few numbers.
+BENCHMARK_FORMS = {
+    "bimodal": (ClosedForm(bimodal), {"D": 3}),
+    "gaussian_process": (
+        ClosedForm(gaussian_process),
+        {"N": 3, "t": [0, 1, 3], "y": [0.5, -0.2, 1], "rho": 0.8, "sigma": 0.1, "jitter": 1e-5},
+    ),
+    "logistic_paper_code": (
+        ClosedForm(logistic_paper_code),
+        {"N": 3, "K": 2, "X": [[0.1, 1.2], [-0.4, 0.3], [2.0, -1.0]], "y": [0, 1, 1]},
+    ),
 }
 
 CONSTRAINED = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from closed_forms import ALL_TYPES, CONSTRAINED, FORMS
+from closed_forms import ALL_TYPES, BENCHMARK_FORMS, CONSTRAINED, FORMS
 from parity import differentiate, drops_constants, expected_log_density, parameters, relative_error
 
 from dais_stan import resources
@@ -19,6 +19,7 @@ MODELS = resources.stan_models()
 
 EVERY_PROGRAM = {
     **FORMS,
+    **{name: form for name, (form, _) in BENCHMARK_FORMS.items()},
     **{f"constrained/{name}": form for name, form in CONSTRAINED.items()},
     "constrained/all_types": ALL_TYPES,
 }
@@ -34,6 +35,8 @@ on_every_engine = pytest.mark.parametrize(
 
 
 def data_of(name: str) -> dict[str, Any]:
+    if name in BENCHMARK_FORMS:
+        return BENCHMARK_FORMS[name][1]
     path = MODELS / f"{name}.data.json"
     return json.loads(path.read_text()) if path.is_file() else {}
 
