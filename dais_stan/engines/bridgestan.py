@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import re
 import shlex
 import shutil
-import subprocess
 from functools import cached_property
 from pathlib import Path
 
@@ -18,10 +16,8 @@ from bridgestan.download import HOME_BRIDGESTAN
 from dais_stan.engines.cache import build_once, lock
 from dais_stan.engines.program import ProgramInfo, StanProgram
 from dais_stan.engines.pypi_stan import layout
-from dais_stan.engines.toolchain import require_toolchain
-from dais_stan.errors import EngineError, StanCompileError, TargetError
-
-_log = logging.getLogger("dais_stan")
+from dais_stan.engines.toolchain import run_make
+from dais_stan.errors import EngineError, TargetError
 
 
 def find_bridgestan() -> Path | None:
@@ -128,24 +124,12 @@ class BridgeStanEngine:
                 self._make(["-j2", "shared"], "what all Stan programs share (only the first time)")
 
     def _make(self, arguments: list[str], what: str) -> None:
-        require_toolchain()
-        command = [os.environ.get("MAKE", "make"), *self._make_args, *arguments]
-        _log.info("compiling %s", what)
-        done = subprocess.run(command, cwd=self.home, capture_output=True, check=False)
-        if done.returncode:
-            message = _first_errors(done.stderr.decode("utf-8", "replace"))
-            raise StanCompileError(f"the C++ build of {what} failed:\n{message}{self._hint()}")
+        run_make(self.home, [*self._make_args, *arguments], what, self._hint())
 
     def _hint(self) -> str:
         if "BRIDGESTAN_AD_HESSIAN=true" not in self._make_args:
             return ""
         return "\nHint: some functions of Stan have no second derivatives; try autodiff_hessian=False."
-
-
-def _first_errors(output: str) -> str:
-    """The compiler's first errors, without the pages of notes on templates that follow each."""
-    errors = [line for line in output.splitlines() if "error" in line.lower()]
-    return "\n".join(errors[:5]) if errors else output[-2000:].strip()
 
 
 def _keep_only(folder: Path, kept: set[Path]) -> None:

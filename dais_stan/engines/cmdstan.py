@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import shlex
-import subprocess
 from pathlib import Path
 
 import cmdstanpy
@@ -14,10 +12,8 @@ import cmdstanpy
 from dais_stan.engines.cache import build_once, lock
 from dais_stan.engines.program import StanProgram
 from dais_stan.engines.pypi_stan import layout
-from dais_stan.engines.toolchain import require_toolchain
-from dais_stan.errors import EngineError, StanCompileError
-
-_log = logging.getLogger("dais_stan")
+from dais_stan.engines.toolchain import run_make
+from dais_stan.errors import EngineError
 
 
 def find_cmdstan() -> Path | None:
@@ -72,7 +68,6 @@ def cmdstan_model(program: StanProgram, user_header: Path | None = None) -> cmds
 
     def build(folder: Path) -> None:
         program.info(_stanc(home), flags)  # stanc's message, clean, before anything slow
-        require_toolchain()
         _build_shared_parts(home)
         file, includes = program.write(folder)
         # make cannot take spaces in the header's path, but an #include can.
@@ -81,7 +76,7 @@ def cmdstan_model(program: StanProgram, user_header: Path | None = None) -> cmds
             header.write_text(f'#include "{user_header.absolute()}"\n', encoding="utf-8")
         stanc_flags = shlex.join([*program.stanc_flags(includes), *flags]).replace("$", "$$")
         arguments = [f"STANCFLAGS={stanc_flags}", *([f"USER_HEADER={header}"] if user_header else [])]
-        _make(home, [*arguments, str(file.with_suffix(""))], program.file_name)
+        run_make(home, [*arguments, str(file.with_suffix(""))], program.file_name)
         file.with_suffix(".hpp").unlink(missing_ok=True)
 
     folder = build_once(f"models/{program.name[:40]}-cmdstan-{key}", build)
@@ -107,13 +102,4 @@ def _build_shared_parts(home: Path) -> None:
     """Build what all models share, once, while other processes wait."""
     if is_from_pypi(home):
         with lock(f"make-{hashlib.sha256(str(home).encode()).hexdigest()[:12]}"):
-            _make(home, ["build"], "the parts that every CmdStan model shares")
-
-
-def _make(home: Path, arguments: list[str], what: str) -> None:
-    _log.info("compiling %s", what)
-    command = [os.environ.get("MAKE", "make"), *arguments]
-    done = subprocess.run(command, cwd=home, capture_output=True, check=False)
-    if done.returncode:
-        message = done.stderr.decode("utf-8", "replace").strip()
-        raise StanCompileError(f"the C++ build of {what} failed:\n{message[-4000:]}")
+            run_make(home, ["build"], "the parts that every CmdStan model shares")

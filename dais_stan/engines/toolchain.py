@@ -1,13 +1,19 @@
-"""What compiling Stan needs of the machine: make and a C++ compiler."""
+"""What compiling Stan needs of the machine, make and a C++ compiler, and how make is run."""
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import shutil
+import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
-from dais_stan.errors import EngineError
+from dais_stan.errors import EngineError, StanCompileError
+
+_log = logging.getLogger("dais_stan")
 
 
 def require_toolchain() -> None:
@@ -33,3 +39,29 @@ def compiler() -> str:
     """The C++ compiler that the makefiles will call."""
     chosen = shlex.split(os.environ.get("CXX", ""))
     return chosen[0] if chosen else ("clang++" if sys.platform == "darwin" else "g++")
+
+
+def run_make(home: Path, arguments: Sequence[str], what: str, hint: str = "") -> None:
+    """Run make in the folder of a BridgeStan or CmdStan.
+
+    Args:
+        what: what is built, for the log and the error message.
+        hint: ends the error message.
+
+    Raises:
+        StanCompileError: make fails; the message holds the compiler's first errors.
+        EngineError: there is no make or no compiler.
+    """
+    require_toolchain()
+    _log.info("compiling %s", what)
+    command = [os.environ.get("MAKE", "make"), *arguments]
+    done = subprocess.run(command, cwd=home, capture_output=True, check=False)
+    if done.returncode:
+        message = _first_errors(done.stderr.decode("utf-8", "replace"))
+        raise StanCompileError(f"the C++ build of {what} failed:\n{message}{hint}")
+
+
+def _first_errors(output: str) -> str:
+    """The compiler's first errors, without the pages of notes on templates that follow each."""
+    errors = [line for line in output.splitlines() if "error" in line.lower()]
+    return "\n".join(errors[:5]) if errors else output[-2000:].strip()
