@@ -7,6 +7,7 @@ The results agree with ``objectives/dais.py`` up to rounding.
 from __future__ import annotations
 
 import ctypes
+import itertools
 from typing import Protocol
 
 import numpy as np
@@ -144,19 +145,21 @@ class NativeKernel:
 
     def _unpack(self, path: Annealing, flat: NDArray) -> Annealing:
         """The flat gradient in the composed map's parts, pulled back to those of ``path``."""
-        dim, transitions = len(path.mean), len(path.betas)
+        dim, (transitions, _) = len(path.mean), path.steps.shape
         scale = self._whitening.scale
         dense = scale.ndim == 2 or path.factor.ndim == 2
-        shapes = [(dim,), (dim, dim) if dense else (dim,), (transitions, dim), (transitions,), ()]
-        ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-        parts = np.split(flat, ends[:-1])
-        mean, factor, steps, betas, _ = (
-            part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)
-        )
+        ends = itertools.accumulate((dim, dim * dim if dense else dim, transitions * dim, transitions))
+        begin_factor, begin_steps, begin_betas, last = ends
+        mean, factor = flat[:begin_factor], flat[begin_factor:begin_steps]
+        if dense:
+            factor = factor.reshape(dim, dim)
+        # Rows of the factor belong to z: each goes back through the whitening as the mean does.
         factor = (scale * factor.T).T if scale.ndim == 1 else scale.T @ factor
         if path.factor.ndim == 1 and dense:
             factor = np.diagonal(factor)
-        return Annealing(self._whitening.gradient_in_u(mean), factor, steps, betas, float(flat[-1]))
+        steps = flat[begin_steps:begin_betas].reshape(transitions, dim)
+        mean = self._whitening.gradient_in_u(mean)
+        return Annealing(mean, factor, steps, flat[begin_betas:last], float(flat[last]))
 
 
 def annealed_draws(

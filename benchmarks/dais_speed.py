@@ -1,0 +1,152 @@
+"""What one iteration of DAIS costs (N = K = 16), against the floor of its gradients and against NumPyro.
+
+One process and one run, the three alternating, float64. The floor is a plain C loop over the model's own
+gradient, twice for each particle and transition. Ours is measured through ``dais_stan.fit``, as the
+difference between a long and a short run; NumPyro's is its compiled ``SVI.run`` with AutoDAIS and a
+vectorised 16-particle bound, in the same way, compiling left out.
+
+    pip install -e '.[bench]'
+    python benchmarks/dais_speed.py [--full] [--out results.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from gradient_floor import plain_loop
+from numpyro.infer import SVI, Trace_ELBO
+from numpyro.infer.autoguide import AutoDAIS
+from uci import training_data
+
+import dais_stan as ds
+from dais_stan import resources
+
+PARTICLES = TRANSITIONS = 16
+RESULTS = Path(__file__).with_name("results") / "dais_speed.json"
+Run = Callable[[int], None]
+
+
+def eight_schools(y: np.ndarray, sigma: np.ndarray) -> None:
+    """``eight_schools_noncentered.stan`` in NumPyro."""
+    mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
+    tau = numpyro.sample("tau", dist.HalfCauchy(5.0))
+    with numpyro.plate("schools", len(y)):
+        trans = numpyro.sample("theta_trans", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Normal(mu + tau * trans, sigma), obs=y)
+
+
+def logistic(x: np.ndarray, y: np.ndarray) -> None:
+    """``logistic_regression.stan`` in NumPyro."""
+    alpha = numpyro.sample("alpha", dist.Normal(0.0, 1.0))
+    beta = numpyro.sample("beta", dist.Normal(jnp.zeros(x.shape[1]), 1.0).to_event(1))
+    with numpyro.plate("rows", len(y)):
+        numpyro.sample("y", dist.Bernoulli(logits=alpha + x @ beta), obs=y)
+
+
+def problems() -> dict[str, tuple[str, dict[str, Any], Callable[[], None]]]:
+    """Name -> Stan program, its data, the same model in NumPyro."""
+    schools = json.loads((resources.stan_models() / "eight_schools_noncentered.data.json").read_text())
+    y, sigma = np.array(schools["y"], dtype=float), np.array(schools["sigma"], dtype=float)
+    sonar = training_data("sonar")
+    return {
+        "sonar": ("logistic_regression", sonar, lambda: logistic(sonar["X"], sonar["y"])),
+        "eight schools": ("eight_schools_noncentered", schools, lambda: eight_schools(y, sigma)),
+    }
+
+
+def stan_run(program: str, data: dict[str, Any], threads: int) -> tuple[Run, ds.Target]:
+    """A run of DAIS_0 of so many iterations on the Stan program."""
+    path = resources.stan_models() / f"{program}.stan"
+    target = ds.Target.from_stan(path, data=data, threads=threads)
+
+    def run(iterations: int) -> None:
+        schedule = ds.Schedule(learning_rates=(0.01,), max_iterations=iterations, fixed=True)
+        options: dict[str, Any] = {"particles": PARTICLES, "transitions": TRANSITIONS, "warm_start": False}
+        ds.fit(target, "dais0", seed=1, start="zero", schedule=schedule, importance_draws=30, **options)
+
+    return run, target
+
+
+def numpyro_run(model: Callable[[], None]) -> Run:
+    """The same number of particles and transitions in NumPyro."""
+    loss = Trace_ELBO(num_particles=PARTICLES)
+    svi = SVI(model, AutoDAIS(model, K=TRANSITIONS), numpyro.optim.Adam(0.001), loss)
+
+    def run(iterations: int) -> None:
+        svi.run(jax.random.PRNGKey(0), iterations, progress_bar=False).losses.block_until_ready()
+
+    return run
+
+
+def floor(target: ds.Target) -> float:
+    """Milliseconds of the gradients of one iteration in a C loop."""
+    points = 2 * PARTICLES * TRANSITIONS
+    loop = plain_loop(target, np.random.default_rng(1).normal(0, 0.1, (points, target.dim)))
+    began = time.perf_counter()
+    for _ in range(20):
+        loop()
+    return 1e3 * (time.perf_counter() - began) / 20
+
+
+def seconds(run: Run, iterations: int) -> float:
+    began = time.perf_counter()
+    run(iterations)
+    return time.perf_counter() - began
+
+
+def measure(name: str, full: bool) -> dict[str, Any]:
+    """One row: milliseconds an iteration, the quickest of alternating rounds."""
+    program, data, model = problems()[name]
+    (one, target), (two, _) = (stan_run(program, data, threads) for threads in (1, 2))
+    runs = {"one_thread": one, "two_threads": two, "numpyro": numpyro_run(model)}
+    short, long, rounds = (200, 2200, 7) if full else (50, 300, 4)
+    for run in runs.values():  # compile for both lengths
+        run(short), run(long)
+    times: dict[str, list[float]] = {key: [] for key in ("floor", *runs)}
+    for _ in range(rounds):
+        times["floor"].append(floor(target))
+        for key, run in runs.items():
+            times[key].append(1e3 * (seconds(run, long) - seconds(run, short)) / (long - short))
+    best = {key: min(values) for key, values in times.items()}
+    return {
+        "model": name,
+        **{f"{key}_ms": value for key, value in best.items()},
+        "one_thread_to_floor": best["one_thread"] / best["floor"],
+        "two_threads_to_floor": best["two_threads"] / best["floor"],
+        "numpyro_to_one_thread": best["numpyro"] / best["one_thread"],
+        "numpyro_to_two_threads": best["numpyro"] / best["two_threads"],
+    }
+
+
+def main() -> None:
+    """Measure, print and write JSON."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="the default")
+    parser.add_argument("--full", action="store_true", help="more rounds and longer runs")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    numpyro.enable_x64()
+    rows = [measure(name, options.full) for name in problems()]
+    machine = {"platform": platform.platform(), "processor": platform.machine(), "cpus": os.cpu_count()}
+    text = json.dumps({"machine": machine, "rows": rows}, indent=2)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
