@@ -5,6 +5,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Processes for the tests; compiling Stan programs is most of their time.
+JOBS ?= 2
 MODEL := stan_models/eight_schools_noncentered
 # Which of benchmarks/ to run: make bench BENCH="gradient_floor theorem_4_1"; study.py is what they share.
 BENCH ?= $(filter-out study,$(basename $(notdir $(wildcard benchmarks/*.py))))
@@ -18,7 +20,7 @@ demo: $(VENV)/.installed
 	@echo "Both posteriors are in demo/, their marginals in demo/marginals.png"
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check

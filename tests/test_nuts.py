@@ -101,14 +101,15 @@ def test_too_few_draws_are_not_trusted(target: Target) -> None:
 
 
 def test_a_funnel_is_not_called_converged(shared: Path) -> None:
-    target = Target.from_stan(shared / "cases" / "r09_funnel.stan", data={"D": 9})
+    target = Target.from_stan(shared / "cases" / "r09_funnel.stan", data={"D": 9}, engine="stanli")
     fit = sample(target, seed=1)
     assert not fit.converged
     assert fit.divergences > 0 and "transitions diverged" in fit.verdict()
 
 
 def test_declared_shapes(shared: Path) -> None:
-    fit = sample(Target.from_stan(shared / "cases" / "r04_shapes.stan"), chains=2, seed=1, iter_sampling=300)
+    target = Target.from_stan(shared / "cases" / "r04_shapes.stan", engine="stanli")
+    fit = sample(target, chains=2, seed=1, iter_sampling=300)
     shapes = {name: value.shape[2:] for name, value in fit.values.items()}
     assert shapes == {"s": (), "M": (2, 3), "v": (2, 3), "empty": (4, 0), "one": (1,), "twice": (2, 3)}
     assert fit.values["M"][..., 0, 1].mean() == pytest.approx(12, abs=0.02)
@@ -139,7 +140,7 @@ def test_tuples_and_complex_numbers() -> None:
 def test_chains_start_nearer_the_origin_if_they_must(
     shared: Path, size: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    target = Target.from_stan(shared / "cases" / "r06_lkj.stan", data={"K": size})
+    target = Target.from_stan(shared / "cases" / "r06_lkj.stan", data={"K": size}, engine="stanli")
     with caplog.at_level(logging.WARNING, logger="dais_stan"):
         fit = sample(target, chains=2, seed=1, iter_warmup=50, iter_sampling=20, max_treedepth=5)
     assert size == 20 or fit.init_radius < 2  # some seeds find a start for 20 within 2
@@ -149,7 +150,7 @@ def test_chains_start_nearer_the_origin_if_they_must(
 
 
 def test_no_finite_start(shared: Path) -> None:
-    target = Target.from_stan(shared / "cases" / "r07b_support.stan")
+    target = Target.from_stan(shared / "cases" / "r07b_support.stan", engine="stanli")
     with pytest.raises(TargetError, match=r"No finite point .* declare it with bounds"):
         sample(target, seed=1)
     with pytest.raises(TargetError, match="at the given inits"):

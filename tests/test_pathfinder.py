@@ -37,6 +37,8 @@ def test_failures_are_one_sentence(target: ds.Target) -> None:
     functions = ds.Target.from_functions(lambda z: (-0.5 * (z * z).sum(axis=1), -z), 2)
     with pytest.raises(ValueError, match="must be a Stan program"):
         ds.fit(functions, start="pathfinder", seed=1)
-    nowhere = ds.Target.from_stan(stan_code="parameters { real x; } model { x ~ uniform(5, 6); }")
+    nowhere = ds.Target.from_stan(
+        stan_code="parameters { real x; } model { x ~ uniform(5, 6); }", engine="stanli"
+    )
     with pytest.raises(ds.TargetError, match="Pathfinder failed on model"):
         pathfinder_draws(nowhere, seed=1)
