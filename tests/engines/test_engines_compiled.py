@@ -301,6 +301,7 @@ def test_bridgestan_itself_compiles_with_our_makefile(
     assert find_engine().name == "bridgestan"
 
 
+@pytest.mark.slow  # test_stan_models.py has the quick one
 def test_autodiff_hessian_is_exact_and_says_so() -> None:
     engine = find_engine("pypi", autodiff_hessian=True)
     model = engine.open(

@@ -23,16 +23,22 @@ LIBRARIES := -ltbb -lsundials_cvodes -lsundials_idas -lsundials_kinsol -lsundial
 # A compiler takes a precompiled header only if it was made by itself with the same flags.
 FLAGS_KEY := $(shell { $(CXX) --version; echo "$(COMPILE)"; } 2>&1 | cksum | cut -d' ' -f1)
 HEADER := headers/$(FLAGS_KEY)/model_header.hpp
+# Few programs ask for second derivatives by autodiff: precompiling their header, another gigabyte, would take
+# longer than it saves.
+PRECOMPILED := $(if $(BRIDGESTAN_AD_HESSIAN),,$(HEADER).gch)
 
 # Files that programs share are written under a name of their own and renamed, so that an interrupted make,
 # or two at once, leave nothing that looks finished.
 FINISH = -o $@.$$$$ && mv -f $@.$$$$ $@ || { rm -f $@.$$$$; exit 1; }
 
 .SECONDARY:
-$(HEADER).gch:
+$(HEADER):
 	mkdir -p headers/$(FLAGS_KEY)
 	printf '#include <%s>\n' $(if $(BRIDGESTAN_AD_HESSIAN),stan/math/mix.hpp) stan/model/model_header.hpp \
 	  > $(HEADER).$$$$ && mv -f $(HEADER).$$$$ $(HEADER)
+
+# By order only: two makes may write the header one after the other, and it says the same.
+$(HEADER).gch: | $(HEADER)
 	$(COMPILE) -x c++-header $(HEADER) $(FINISH)
 
 %.hpp: %.stan
