@@ -259,8 +259,10 @@ def _report(
         rows = summary.astype(float).to_dict(orient="index")
         _print_json({**attributes, "out": str(out_file) if out_file else None, "summary": rows})
         return
-    table = Table(*["", *map(str, summary.columns)], box=None, header_style="bold")
-    shown = summary.head(40)
+    # What fits on a line of 80 characters; the JSON has every column.
+    shown = summary[[name for name in summary.columns if not name.startswith(("mcse", "ess_tail"))]].head(40)
+    table = Table(*["", *shown.columns], box=None, header_style="bold")
+    table.columns[0].no_wrap = True
     for name, row in shown.iterrows():
         table.add_row(escape(str(name)), *(f"{float(value):.4g}" for value in row))
     out.print(table)
