@@ -320,7 +320,7 @@ def test_a_program_without_parameters() -> None:
 
 
 def test_stanc_says_what_is_wrong() -> None:
-    with pytest.raises(StanCompileError, match="Identifier .y. not in scope"):
+    with pytest.raises(StanCompileError, match=r"Identifier .y. not in scope"):
         cmdstan_model(StanProgram.from_code("parameters { real x; } model { x ~ normal(y, 1); }"))
 
 
