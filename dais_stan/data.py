@@ -102,7 +102,7 @@ def _as_mapping(data: Data) -> Mapping[str, Any]:
 
 def _read_file(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # Windows writes a mark first
     except FileNotFoundError as error:
         raise TargetError(f"There is no data file {path}.") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -111,14 +111,23 @@ def _read_file(path: Path) -> str:
 
 def _parse(text: str, where: str) -> Mapping[str, Any]:
     try:
-        parsed = json.loads(text)
-    except json.JSONDecodeError as error:
+        parsed = json.loads(text, object_pairs_hook=_without_repeats)
+    except (ValueError, RecursionError) as error:  # also of a number of thousands of digits
         raise TargetError(f"Data: expected JSON, but {where} is not valid: {error}.") from error
     if not isinstance(parsed, dict):
         raise TargetError(
             f"Data: expected a JSON object of variables, but {where} holds a {type(parsed).__name__}."
         )
     return parsed
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise TargetError(f'Data variable "{name}": expected one value, but the data gives it twice.')
+        found[name] = value
+    return found
 
 
 def _expected(declaration: Declaration) -> str:
@@ -178,7 +187,11 @@ def _numeric(name: str, declaration: Declaration, value: Any) -> NDArray[Any]:
         if array.dtype.kind == "O":  # nullable pandas columns, Python integers of any size, None
             if any(element is None for element in array.flat):
                 raise _mismatch(name, declaration, "a missing value (None)")
+            if text := [element for element in array.flat if isinstance(element, str | bytes)]:
+                raise _mismatch(name, declaration, _found(text[0]))  # astype would read "1" as 1
             array = array.astype(np.float64)
+    except OverflowError as error:
+        raise _mismatch(name, declaration, "an integer too large for a double") from error
     except (TypeError, ValueError) as error:
         raise _mismatch(name, declaration, f"{_found(value)} that is no array of numbers") from error
     allowed = "biufc" if declaration.type == "complex" else "biuf"

@@ -140,6 +140,8 @@ def test_extra_variables_are_warned_of() -> None:
         (2.5, INT, 'Data variable "x": expected one int, found 2.5.'),
         (2**31, INT, 'Data variable "x": expected one int, found 2147483648, which does not fit in 32 bits.'),
         (10**30, INT, "which does not fit in 32 bits"),
+        (10**400, INT, 'Data variable "x": expected one int, found an integer too large for a double.'),
+        ([1.0, 10**5000], VECTOR, "found an integer too large for a double."),
         ([1, 2.5, 3], INTS, 'Data variable "x": expected int values in 1 dimension, found 2.5 at [2].'),
         ([1.0, np.inf], VECTOR, 'Data variable "x": expected real values in 1 dimension, found inf at [2].'),
         ([[1, 2], [3, np.nan]], MATRIX, "expected real values in 2 dimensions, found nan at [2, 2]."),
@@ -148,6 +150,7 @@ def test_extra_variables_are_warned_of() -> None:
         (np.ma.array([1.0, 2.0], mask=[0, 1]), VECTOR, "found masked (missing) values."),
         ("two", INT, "expected one int, found str 'two'."),
         (["a", "b"], VECTOR, "found list ['a', 'b']."),
+        (pd.Series(["1", 2], dtype=object), VECTOR, "expected real values in 1 dimension, found str '1'."),
         ([[1, 2], [3]], MATRIX, "found list [[1, 2], [3]] that is no array of numbers."),
         (3, VECTOR, "expected real values in 1 dimension, found one number (3)."),
         ([3], REAL, "expected one real, found shape (1,)."),
@@ -183,11 +186,20 @@ def test_a_missing_variable_is_named_with_what_there_is() -> None:
         ("no such file.json", r"There is no data file no such file\.json\."),
         ('{"n": NaN, "y": 2}', 'variable "n": expected one int, found nan'),
         ('{"n": "NaN", "y": 2}', 'variable "n": expected one int, found str'),
+        ('{"n": 1, "n": 2, "y": 2}', 'variable "n": expected one value, but the data gives it twice'),
+        (f'{{"n": 1{"0" * 5000}, "y": 2}}', "expected JSON, but the JSON text is not valid: Exceeds"),
+        (f'{{"n": {"[" * 100_000}', "expected JSON, but the JSON text is not valid: "),
     ],
 )
 def test_unreadable_data(data: str, message: str) -> None:
     with pytest.raises(TargetError, match=message):
         read_data(data, BINOMIAL)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_data(tmp_path: Path) -> None:
+    file = tmp_path / "data.json"
+    file.write_text('{"n": 10, "y": 2}', encoding="utf-8-sig")
+    assert to_json(read_data(file, BINOMIAL)) == '{"n": 10, "y": 2}'
 
 
 def test_unreadable_files(tmp_path: Path) -> None:
