@@ -172,11 +172,12 @@ def test_steins_identity_sees_a_wrong_program(shared: Path, right: str, wrong: s
 @pytest.mark.parametrize(
     "posterior",
     [
-        "arK-arK",
         "eight_schools-eight_schools_noncentered",
-        "garch-garch11",
         "gp_pois_regr-gp_pois_regr",
-        "kidiq-kidscore_momiq",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("arK-arK", "garch-garch11", "kidiq-kidscore_momiq")
+        ),
     ],
 )
 def test_nuts_means_are_the_references(shared: Path, posterior: str) -> None:

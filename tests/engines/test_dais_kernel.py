@@ -19,7 +19,10 @@ PROGRAM = Path(__file__).parents[1] / "stan" / "skewed_correlated.stan"
 DATA = {"shape": 2.5, "rate": 1.5}
 
 
-@pytest.fixture(scope="module", params=["exact products", "difference products"])
+# Second derivatives take the compiler a minute and a half.
+@pytest.fixture(
+    scope="module", params=[pytest.param("exact products", marks=pytest.mark.slow), "difference products"]
+)
 def target(request):
     return Target.from_stan(PROGRAM, data=DATA, autodiff_hessian=request.param == "exact products")
 
