@@ -7,10 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -213,33 +213,26 @@ def test_no_compiler(model: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def slow_arguments(model: Path, out: Path) -> list[object]:
-    """A fit that takes long enough to be interrupted: many draws a step."""
-    return fit_arguments(
-        model, "--method", "meanfield", "--draws-per-step", 2001, "--start", "zero", "--out", out
-    )
-
-
 def test_an_interrupted_fit_goes_on_to_the_result_of_an_unbroken_one(
     cli: Cli, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(optimize, "CHECKPOINT_SECONDS", 0.0)
     whole, broken = tmp_path / "whole.nc", tmp_path / "broken.nc"
     checkpoint = tmp_path / "broken.nc.checkpoint"
+    save = optimize.Checkpoint.save
 
-    def interrupt() -> None:
-        while not checkpoint.exists():
-            time.sleep(0.001)
-        os.kill(os.getpid(), signal.SIGINT)
+    def interrupted_save(self: optimize.Checkpoint, state: Any, *arguments: Any, **options: Any) -> None:
+        save(self, state, *arguments, **options)
+        if state.iteration == 300:
+            signal.raise_signal(signal.SIGINT)  # what Ctrl-C does
 
-    thread = threading.Thread(target=interrupt, daemon=True)
-    thread.start()
-    done = cli(*slow_arguments(model, broken))
-    thread.join()
+    with monkeypatch.context() as patch:
+        patch.setattr(optimize.Checkpoint, "save", interrupted_save)
+        done = cli(*fit_arguments(model, "--out", broken))
     assert done.code == 130 and "--resume --seed 1" in done.err
     assert checkpoint.exists() and not broken.exists()
-    assert cli(*slow_arguments(model, broken), "--resume").code == 0
-    assert cli(*slow_arguments(model, whole)).code == 0
+    assert cli(*fit_arguments(model, "--out", broken), "--resume").code == 0
+    assert cli(*fit_arguments(model, "--out", whole)).code == 0
     results = [arviz_io.read(path)["posterior"]["mu"].to_numpy() for path in (whole, broken)]
     np.testing.assert_array_equal(*results)
     assert not checkpoint.exists()
