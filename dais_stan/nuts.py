@@ -225,7 +225,7 @@ def sample(
     )
     if len(run.names) != sum(variable.columns.size for variable in target.variables.values()):
         raise EngineError(f"BridgeStan and CmdStan disagree on the variables of {target.name}.")
-    return NutsFit(
+    result = NutsFit(
         name=target.name,
         values={name: run.draws[:, :, variable.columns] for name, variable in target.variables.items()},
         sample_stats=run.stats,
@@ -236,3 +236,6 @@ def sample(
         data=target.data,
         settings={"iter_warmup": iter_warmup, "iter_sampling": iter_sampling, **cmdstan},
     )
+    for message in result.warnings:
+        warnings.warn(message, stacklevel=2)
+    return result
