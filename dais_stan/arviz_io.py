@@ -24,16 +24,26 @@ LEGACY_ARVIZ = arviz.__version__.startswith("0.")
 
 
 def dataset(arrays: Mapping[str, NDArray], sample_dims: tuple[str, ...] = ("chain", "draw")) -> xr.Dataset:
-    """Arrays whose leading axes are ``sample_dims``; further axes get ArviZ's names NAME_dim_0, ..."""
+    """Arrays whose leading axes are ``sample_dims``; further axes get ArviZ's names NAME_dim_0, ...
+
+    A variable with the name of a dimension, such as a parameter called draw, gets an underscore and a warning:
+    under its own name xarray would take it for the dimension's coordinate.
+    """
+    shapes = {name: np.shape(values)[len(sample_dims) :] for name, values in arrays.items()}
+    extra = {name: [f"{name}_dim_{i}" for i in range(len(shape))] for name, shape in shapes.items()}
+    taken = {*sample_dims, *(dim for dims in extra.values() for dim in dims)}
     variables: dict[str, Any] = {}
     coords: dict[str, Any] = {}
     for name, values in arrays.items():
-        array = np.asarray(values)
-        extra = [f"{name}_dim_{i}" for i in range(array.ndim - len(sample_dims))]
-        variables[name] = ((*sample_dims, *extra), array)
-        coords |= {
-            dim: np.arange(size) for dim, size in zip(extra, array.shape[len(sample_dims) :], strict=True)
-        }
+        label = name
+        while label in taken or (label != name and label in arrays):
+            label += "_"
+        if label != name:
+            warnings.warn(
+                f"variable {name} is {label} in ArviZ's groups: {name} is a dimension", stacklevel=2
+            )
+        variables[label] = ((*sample_dims, *extra[name]), np.asarray(values))
+        coords |= {dim: np.arange(size) for dim, size in zip(extra[name], shapes[name], strict=True)}
     out = xr.Dataset(variables)
     coords |= {dim: np.arange(out.sizes[dim]) for dim in sample_dims if dim in out.sizes}
     return out.assign_coords(coords)

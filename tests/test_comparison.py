@@ -95,6 +95,17 @@ def test_empty_variables_survive_a_file_and_a_summary(tmp_path):
     assert list(arviz_io.summary(again).index) == ["x"]
 
 
+def test_a_variable_with_a_dimensions_name_is_kept_under_another(tmp_path):
+    with pytest.warns(UserWarning, match="variable draw is draw_"):
+        named = posterior(
+            draw=normal(1), chain=normal(2, 2), chain_=normal(3), x=normal(4, 2), x_dim_0=normal(5)
+        )
+    assert sorted(map(str, named.data_vars)) == ["chain_", "chain__", "draw_", "x", "x_dim_0_"]
+    arviz_io.save({"posterior": named}, tmp_path / "x.nc")
+    again = arviz_io.scalars(arviz_io.read(tmp_path / "x.nc")["posterior"])
+    assert sorted(again) == ["chain_", "chain__[1]", "chain__[2]", "draw_", "x[1]", "x[2]", "x_dim_0_"]
+
+
 def test_marginals_draw_a_panel_for_each_scalar(tmp_path):
     pair = {"fit": posterior(v=normal(1, 6)), "nuts": posterior(v=normal(2, 6))}
     figure = plots.marginals(pair)
