@@ -26,8 +26,8 @@ LEGACY_ARVIZ = arviz.__version__.startswith("0.")
 def dataset(arrays: Mapping[str, NDArray], sample_dims: tuple[str, ...] = ("chain", "draw")) -> xr.Dataset:
     """Arrays whose leading axes are ``sample_dims``; further axes get ArviZ's names NAME_dim_0, ...
 
-    A variable with the name of a dimension, such as a parameter called draw, gets an underscore and a warning:
-    under its own name xarray would take it for the dimension's coordinate.
+    A variable with the name of a dimension, such as a parameter called draw, gets an underscore and a
+    warning: under its own name xarray would take it for the dimension's coordinate.
     """
     shapes = {name: np.shape(values)[len(sample_dims) :] for name, values in arrays.items()}
     extra = {name: [f"{name}_dim_{i}" for i in range(len(shape))] for name, shape in shapes.items()}
