@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
+from .optimize import mean_and_se
 from .psis import pareto_smooth
 
 
@@ -56,7 +57,7 @@ def importance_sample(
     n_q = len(z) if n_q is None else n_q
     smoothed = pareto_smooth(log_p - log_proposal)
     log_evidence, se, ess = _evidence(log_p - log_proposal)
-    elbo, elbo_se = _mean_and_se(log_p[:n_q] - log_q[:n_q])
+    elbo, elbo_se = mean_and_se(log_p[:n_q] - log_q[:n_q])
     return ImportanceSample(
         z=z,
         log_p=log_p,
@@ -82,13 +83,6 @@ def _evidence(log_weight: NDArray) -> tuple[float, float, float]:
     ess = float(np.exp(2.0 * total - logsumexp(2.0 * log_weight)))
     relative_variance = max(1.0 / ess - 1.0 / size, 0.0) * size / max(size - 1, 1)
     return float(total - np.log(size)), float(np.sqrt(relative_variance)), ess
-
-
-def _mean_and_se(values: NDArray) -> tuple[float, float]:
-    finite = values[np.isfinite(values)]
-    if not len(finite):
-        return -np.inf, np.inf
-    return float(finite.mean()), float(finite.std() / np.sqrt(len(finite)))
 
 
 #: Share of the importance draws that come from the heavier-tailed part, and its degrees of freedom.

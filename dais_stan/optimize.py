@@ -234,7 +234,8 @@ def _adam_step(
     state.params += work
 
 
-def _mean_and_se(values: NDArray) -> tuple[float, float]:
+def mean_and_se(values: NDArray) -> tuple[float, float]:
+    """Mean of the finite values and its standard error; (-inf, inf) where there are none."""
     finite = values[np.isfinite(values)]
     if not len(finite):
         return -np.inf, np.inf
@@ -244,8 +245,8 @@ def _mean_and_se(values: NDArray) -> tuple[float, float]:
 def _plateau(values: list[float], tolerance: float) -> bool:
     """Whether the last quarter of a stage is no better than the one before it, beyond noise."""
     quarter = len(values) // 4
-    early, early_se = _mean_and_se(np.asarray(values[-2 * quarter : -quarter]))
-    late, late_se = _mean_and_se(np.asarray(values[-quarter:]))
+    early, early_se = mean_and_se(np.asarray(values[-2 * quarter : -quarter]))
+    late, late_se = mean_and_se(np.asarray(values[-quarter:]))
     return bool(np.isfinite(late) and late - early <= tolerance + np.hypot(early_se, late_se))
 
 
@@ -324,7 +325,7 @@ def _stopped_by(state: _State, schedule: Schedule) -> str | None:
 
 
 def _record(state: _State, rate: float, length: int, progress: Progress | None) -> None:
-    value, se = _mean_and_se(np.asarray(state.values[-length:]))
+    value, se = mean_and_se(np.asarray(state.values[-length:]))
     state.trace.iteration.append(state.iteration)
     state.trace.value.append(value)
     state.trace.se.append(se)

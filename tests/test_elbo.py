@@ -2,33 +2,12 @@
 
 import numpy as np
 import pytest
+from densities import Skewed, central_difference
 
 from dais_stan.families import FullRank, MeanField
 from dais_stan.objectives.elbo import elbo
 
 DIM = 3
-
-
-class Skewed:
-    """log f(z) = sum_i (k_i x_i - exp(x_i)) with x = A z: correlated log-gamma coordinates."""
-
-    dim = DIM
-
-    def __init__(self, wall=-np.inf):
-        self.mix = np.array([[1.0, 0.4, 0.0], [0.0, 0.8, -0.5], [0.3, 0.0, 1.2]])
-        self.shape = np.array([1.5, 3.0, 6.0])
-        self.wall = wall  # no density where the first coordinate is below
-
-    def log_density_gradient(self, z):
-        x = z @ self.mix.T
-        value = (self.shape * x - np.exp(x)).sum(axis=1)
-        gradient = (self.shape - np.exp(x)) @ self.mix
-        outside = z[:, 0] < self.wall
-        return np.where(outside, -np.inf, value), np.where(outside[:, None], 0.0, gradient)
-
-
-def central_difference(function, x, step=1e-6):
-    return np.array([(function(x + h) - function(x - h)) / (2 * step) for h in step * np.eye(len(x))])
 
 
 @pytest.fixture(params=[MeanField, FullRank])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from densities import central_difference
 from scipy import stats
 
 from dais_stan.families import FullRank, MeanField
@@ -17,10 +18,6 @@ def random_params(family, rng):
 def covariance(family, params):
     _, factor = family.moments(params)
     return np.diag(factor**2) if factor.ndim == 1 else factor @ factor.T
-
-
-def central_difference(function, x, step=1e-6):
-    return np.array([(function(x + h) - function(x - h)) / (2 * step) for h in step * np.eye(len(x))])
 
 
 @pytest.fixture
