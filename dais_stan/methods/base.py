@@ -1,0 +1,108 @@
+"""What every method is made of: the protocols, the checks, and the report of a fit that is q itself."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..approximation import Fit
+from ..families import FAMILIES, FullRank, MeanField
+from ..importance import ImportanceSample, defensive_noise, importance_sample
+from ..objectives.elbo import Estimate
+from ..optimize import Schedule
+from ..whitening import WhitenedTarget
+
+GaussianFamily = MeanField | FullRank
+
+#: A step of the optimiser averages its bound over groups of particles until this many particles are used.
+PARTICLES_PER_STEP = 16
+
+#: Adam as the paper uses it, for a fixed number of iterations.
+PAPER_SCHEDULE = Schedule(learning_rates=(1e-3,), max_iterations=50_000, fixed=True, beta2=0.999, clip=None)
+
+
+class MethodObjective(Protocol):
+    """What the optimiser maximises, and what its parameters say of q.
+
+    ``memory`` is what a call changes beside its result; a resumed run gets it back.
+    """
+
+    memory: NDArray
+
+    def initial(self, rng: np.random.Generator) -> NDArray:
+        """Where to start from."""
+
+    def __call__(self, params: NDArray, rng: np.random.Generator) -> Estimate:
+        """A noisy value with its gradient."""
+
+    def q(self, params: NDArray) -> NDArray:
+        """The family's parameters among ``params``."""
+
+
+class Method(Protocol):
+    """The options of one method, checked when made."""
+
+    @property
+    def family(self) -> str:
+        """Name of q's family, or q0's."""
+
+    @property
+    def start(self) -> str:
+        """Where to start from, as ``find_start`` takes it, where the user does not say."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """The optimiser's schedule where the user gives none."""
+
+    def objective(self, density: WhitenedTarget, family: GaussianFamily) -> MethodObjective: ...
+
+    def report(
+        self, objective: Any, params: NDArray, density: WhitenedTarget, count: int, rng: np.random.Generator
+    ) -> tuple[type[Fit], dict[str, Any]]:
+        """The kind of fit, and what it holds beside what every fit does."""
+
+
+def check(method: Any, **least: int) -> None:
+    """Raise ValueError where an option of ``method`` is below its least value or its family is unknown."""
+    for name, bound in least.items():
+        if getattr(method, name) < bound:
+            raise ValueError(f"{name} must be at least {bound}, found {getattr(method, name)}")
+    if method.family not in FAMILIES:
+        raise ValueError(f"family must be one of {', '.join(FAMILIES)}, found {method.family!r}")
+
+
+def pairs(rng: np.random.Generator, groups: int, shape: tuple[int, ...]) -> NDArray:
+    """Standard normal noise (groups, *shape); where groups are even, half of them mirror the others."""
+    if groups % 2:
+        return rng.standard_normal((groups, *shape))
+    half = rng.standard_normal((groups // 2, *shape))
+    return np.concatenate((half, -half))
+
+
+class ReportsQ:
+    """A method whose result is q itself."""
+
+    def report(
+        self,
+        objective: MethodObjective,
+        params: NDArray,
+        density: WhitenedTarget,
+        count: int,
+        rng: np.random.Generator,
+    ) -> tuple[type[Fit], dict[str, Any]]:
+        """See ``Method``."""
+        family = FAMILIES[self.family](density.dim)  # type: ignore[attr-defined]
+        return Fit, {"importance": _importance_of_q(density, family, objective.q(params), count, rng)}
+
+
+def _importance_of_q(
+    density: WhitenedTarget, family: GaussianFamily, params: NDArray, count: int, rng: np.random.Generator
+) -> ImportanceSample:
+    """Fresh draws of q and of a heavier-tailed version of it, with the densities at each."""
+    noise = defensive_noise(count, density.dim, rng)
+    sample = family.sample(params, noise.eps)
+    z = density.whitening.to_z(sample.z)
+    log_q = sample.log_q - density.whitening.log_det
+    return importance_sample(z, density.target.log_density(z), log_q, log_q + noise.log_ratio, noise.n_q)
