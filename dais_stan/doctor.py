@@ -172,7 +172,7 @@ def _nuts() -> str:
     from .nuts import sample
     from .target import Target
 
-    for folder in cache_dir().rglob(f"{TINY_NAME}-cmdstan-*"):
+    for folder in (cache_dir() / "models").glob(f"{TINY_NAME}-cmdstan-*"):
         shutil.rmtree(folder)
     began = time.perf_counter()
     fit = sample(Target.from_program(StanProgram(TINY_MODEL, TINY_NAME)), chains=1, seed=1)
