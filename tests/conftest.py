@@ -9,7 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
+
+from dais_stan.families import FullRank, MeanField
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -21,6 +25,18 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the folder of reference data {folder}; name yours in DAIS_STAN_SHARED")
     return folder
+
+
+@pytest.fixture(params=[MeanField, FullRank])
+def family(request: pytest.FixtureRequest) -> MeanField | FullRank:
+    """Each Gaussian family in three dimensions."""
+    return request.param(3)
+
+
+@pytest.fixture
+def params(family: MeanField | FullRank) -> NDArray:
+    """Parameters of ``family`` away from its start."""
+    return 0.4 * np.random.default_rng(11).standard_normal(family.n_params)
 
 
 @dataclass

@@ -4,20 +4,9 @@ import numpy as np
 import pytest
 from densities import Skewed, central_difference
 
-from dais_stan.families import FullRank, MeanField
 from dais_stan.objectives.elbo import elbo
 
 DIM = 3
-
-
-@pytest.fixture(params=[MeanField, FullRank])
-def family(request):
-    return request.param(DIM)
-
-
-@pytest.fixture
-def params(family):
-    return 0.4 * np.random.default_rng(11).standard_normal(family.n_params)
 
 
 def test_gradient_with_the_score_is_that_of_the_value(family, params):

@@ -5,21 +5,11 @@ import pytest
 from densities import Normal, Skewed, central_difference
 from scipy.special import logsumexp
 
-from dais_stan.families import FullRank, MeanField
+from dais_stan.families import MeanField
 from dais_stan.objectives.elbo import elbo
 from dais_stan.objectives.iwelbo import iwelbo, resampled_draws
 
 DIM = 3
-
-
-@pytest.fixture(params=[MeanField, FullRank])
-def family(request):
-    return request.param(DIM)
-
-
-@pytest.fixture
-def params(family):
-    return 0.4 * np.random.default_rng(11).standard_normal(family.n_params)
 
 
 def noise(groups, particles, seed=1):

@@ -157,6 +157,14 @@ def test_the_papers_preset_is_what_it_says(gaussian, method):
         np.testing.assert_allclose(fit.annealing.steps * fit.annealing.factor, delta_over_root_mass, rtol=0.6)
 
 
+@pytest.mark.parametrize("method", ["iwvi", "dais0"])
+def test_the_papers_preset_learns_log_variances(gaussian, method):
+    """One step of Adam moves a mean by the learning rate and a log standard deviation by half of it."""
+    schedule = ds.Schedule(learning_rates=(1e-3,), max_iterations=1, fixed=True, clip=None)
+    fit = ds.fit(gaussian, method, preset="paper", seed=1, schedule=schedule, **SMALL[method])
+    np.testing.assert_allclose(np.abs(fit.params), [1e-3, 1e-3, 5e-4, 5e-4], rtol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("method", "options", "message"),
     [

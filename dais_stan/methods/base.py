@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..approximation import Fit
 from ..families import FAMILIES, FullRank, MeanField
 from ..importance import ImportanceSample, defensive_noise, importance_sample
+from ..objectives.dais import Annealing
 from ..objectives.elbo import Estimate
 from ..optimize import Schedule
 from ..whitening import WhitenedTarget
@@ -39,6 +40,41 @@ class MethodObjective(Protocol):
 
     def q(self, params: NDArray) -> NDArray:
         """The family's parameters among ``params``."""
+
+
+class PerLogVariance:
+    """An objective in terms of log variances where q's parameters are log standard deviations.
+
+    The paper's program learns the former. Adam's steps have one size whatever the parameter, so that a
+    standard deviation moves half as fast through its log variance. ``dim`` numbers that follow q's ``dim``
+    means are concerned.
+    """
+
+    def __init__(self, objective: Any, dim: int) -> None:
+        self.memory = objective.memory
+        self._objective, self._logs = objective, slice(dim, 2 * dim)
+
+    def initial(self, rng: np.random.Generator) -> NDArray:
+        params = self._objective.initial(rng)
+        params[self._logs] *= 2.0
+        return params
+
+    def __call__(self, params: NDArray, rng: np.random.Generator) -> Estimate:
+        estimate = self._objective(self._own(params), rng)
+        estimate.gradient[self._logs] *= 0.5
+        return estimate
+
+    def q(self, params: NDArray) -> NDArray:
+        return self._objective.q(self._own(params))
+
+    def path(self, params: NDArray) -> Annealing:
+        """See the annealed objective."""
+        return self._objective.path(self._own(params))
+
+    def _own(self, params: NDArray) -> NDArray:
+        own = params.copy()
+        own[self._logs] *= 0.5
+        return own
 
 
 class Method(Protocol):

@@ -17,7 +17,15 @@ from ..objectives.dais import Annealing, noise_shape
 from ..objectives.elbo import Estimate
 from ..optimize import Schedule, maximize
 from ..whitening import WhitenedTarget
-from .base import PAPER_SCHEDULE, PARTICLES_PER_STEP, GaussianFamily, MethodObjective, ReportsQ, check
+from .base import (
+    PAPER_SCHEDULE,
+    PARTICLES_PER_STEP,
+    GaussianFamily,
+    MethodObjective,
+    PerLogVariance,
+    ReportsQ,
+    check,
+)
 from .vi import Vi
 
 
@@ -69,7 +77,8 @@ class Dais0(ReportsQ):
         return PAPER_SCHEDULE if self.paper else Schedule(learning_rates=(0.03, 0.01))
 
     def objective(self, density: WhitenedTarget, family: GaussianFamily) -> MethodObjective:
-        return _Annealed(density, self._parameters(family), self)
+        objective = _Annealed(density, self._parameters(family), self)
+        return PerLogVariance(objective, family.dim) if self.paper else objective
 
 
 class _Annealed:

@@ -12,7 +12,16 @@ from ..objectives.elbo import Estimate
 from ..objectives.iwelbo import iwelbo
 from ..optimize import Schedule
 from ..whitening import WhitenedTarget
-from .base import PAPER_SCHEDULE, PARTICLES_PER_STEP, GaussianFamily, MethodObjective, ReportsQ, check, pairs
+from .base import (
+    PAPER_SCHEDULE,
+    PARTICLES_PER_STEP,
+    GaussianFamily,
+    MethodObjective,
+    PerLogVariance,
+    ReportsQ,
+    check,
+    pairs,
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,8 @@ class Iwvi(ReportsQ):
         return PAPER_SCHEDULE if self.paper else Schedule()
 
     def objective(self, density: WhitenedTarget, family: GaussianFamily) -> MethodObjective:
-        return _Iwelbo(density, family, self)
+        objective = _Iwelbo(density, family, self)
+        return PerLogVariance(objective, family.dim) if self.paper else objective
 
 
 class _Iwelbo:
