@@ -17,3 +17,7 @@ class StanCompileError(DaisStanError):
 
 class TargetError(DaisStanError):
     """A program and its data that give no usable log density; the message names the variable."""
+
+
+class FlowError(DaisStanError):
+    """Parameters of a flow that give no invertible map."""

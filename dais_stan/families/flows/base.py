@@ -1,0 +1,88 @@
+"""What a flow offers: an invertible map of points with its log determinant, and derivatives of both.
+
+Points are rows of (N, D). A parameter vector belongs to all points or, where an encoder gives each
+observation its own, to one point each: ``FlowParams.own`` is (P,) or (N, P). The few products whose form
+depends on that are the functions below.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: A product of slopes that could fold the map is kept above minus this, and so the map invertible, for any
+#: parameters: tanh alone reaches 1 in floating point.
+LIMIT = 0.999
+
+
+class FlowParams(NamedTuple):
+    """``own`` (P,), or (N, P) with a row for each point; ``shared`` (W,), the same for all points."""
+
+    own: NDArray
+    shared: NDArray
+
+
+class Passed(NamedTuple):
+    """Points after a flow (N, D), log |det| of its Jacobian (N,), and what its other methods need."""
+
+    z: NDArray
+    log_det: NDArray
+    tape: Any
+
+
+class Flow(Protocol):
+    """An invertible map of R^D whatever its parameters.
+
+    ``forward`` and ``pullback`` are analytic, and take complex points too: a small imaginary displacement
+    gives exact directional derivatives (the complex step of Lyness & Moler 1967).
+    """
+
+    dim: int
+    n_own: int
+    n_shared: int
+
+    def initial(self, rng: np.random.Generator) -> FlowParams:
+        """Parameters of the identity that are no saddle point: random directions, no displacement."""
+
+    def forward(self, params: FlowParams, z: NDArray) -> Passed:
+        """The image of points z (N, D)."""
+
+    def inverse(self, params: FlowParams, z: NDArray) -> tuple[NDArray, NDArray]:
+        """The points (N, D) whose images are z, and log |det| of the inverse's Jacobian (N,)."""
+
+    def pullback(
+        self, params: FlowParams, tape: Any, z_bar: NDArray, log_det_bar: NDArray
+    ) -> tuple[NDArray, FlowParams]:
+        """Gradient of sum(z_bar * z) + sum(log_det_bar * log_det) in the points and in the parameters.
+
+        ``z_bar`` is (N, D), ``log_det_bar`` (N,). The parameters' gradient has their shapes.
+        """
+
+    def carry(self, params: FlowParams, tape: Any, gradient: NDArray) -> NDArray:
+        """The gradient (N, D) of a log density at the images, given that of its density before the flow.
+
+        The log density of the image is that before the flow less ``log_det``; with the Jacobian J its
+        gradient is J^-T (gradient - grad log_det).
+        """
+
+
+def apply(matrix: NDArray, x: NDArray) -> NDArray:
+    """matrix x for each row of x (N, B): a matrix (A, B), or one for each row, (N, A, B)."""
+    return x @ matrix.T if matrix.ndim == 2 else np.matmul(matrix, x[:, :, None])[:, :, 0]
+
+
+def apply_transposed(matrix: NDArray, x: NDArray) -> NDArray:
+    """matrix^T x for each row of x (N, A)."""
+    return x @ matrix if matrix.ndim == 2 else np.matmul(x[:, None, :], matrix)[:, 0]
+
+
+def outer(y: NDArray, x: NDArray, own: bool) -> NDArray:
+    """Gradient of sum(y * apply(matrix, x)) in the matrix: (A, B), or where rows have their own (N, A, B)."""
+    return y[:, :, None] * x[:, None, :] if own else y.T @ x
+
+
+def collect(gradient: NDArray, own: bool) -> NDArray:
+    """Rows (N, P) of a parameter's gradient as they are where rows have their own, else their sum (P,)."""
+    return gradient if own else gradient.sum(axis=0)

@@ -1,0 +1,172 @@
+"""Sylvester flows: z' = z + Q R tanh(R~ Q^T z + b) with triangular R, R~ (M x M) and orthonormal Q (D x M).
+
+van den Berg, Hasenclever, Tomczak & Welling (2018), equation 13. By Sylvester's identity the Jacobian's
+determinant is that of an M x M triangular matrix: prod_i (1 + r_ii r~_ii tanh'_i).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .base import LIMIT, FlowParams, Passed, apply, apply_transposed, collect, outer
+from .bases import Basis, Bjorck, Householder, Permutation
+from .monotone import solve_monotone
+
+
+class _Matrices(NamedTuple):
+    """R, R~ and b, with their diagonals, and the basis's state."""
+
+    basis: Any
+    r: NDArray
+    r_diagonal: NDArray
+    r_tilde: NDArray
+    r_tilde_diagonal: NDArray
+    shift: NDArray
+
+
+class _Tape(NamedTuple):
+    matrices: _Matrices
+    z: NDArray
+    v: NDArray  # Q^T z
+    t: NDArray  # tanh
+    slope: NDArray  # its derivative
+    stretch: NDArray  # the factors of the determinant
+    y: NDArray  # R t
+
+
+class Sylvester:
+    """The flow for any basis. Parameters: the basis's, a square matrix, R~'s diagonal, b.
+
+    The square's strict upper part is R's and its strict lower part, transposed, R~'s, as in the authors'
+    program. Diagonals are LIMIT tanh of their parameters, so that r_ii r~_ii > -1: then the map is invertible
+    (theorem 2 of the paper; where r~_ii = 0 the equation of its row is linear, and still has its solution).
+    """
+
+    n_shared = 0
+
+    def __init__(self, dim: int, basis: Basis) -> None:
+        size = basis.columns
+        self.dim = dim
+        self._basis = basis
+        self._ends = np.cumsum([basis.n_params, size * size, size])
+        self.n_own = int(self._ends[-1]) + size
+        self._upper = np.triu(np.ones((size, size)), 1)
+
+    def initial(self, rng: np.random.Generator) -> FlowParams:
+        """R = 0 and R~ near a multiple of the identity, so that R has a gradient from the first step."""
+        size = self._basis.columns
+        square = 0.1 * rng.standard_normal((size, size)) * self._upper.T
+        parts = (self._basis.initial(rng), square.ravel(), np.ones(size), rng.standard_normal(size))
+        return FlowParams(np.concatenate(parts), np.empty(0))
+
+    def _matrices(self, own: NDArray) -> _Matrices:
+        size = self._basis.columns
+        basis, square, r_tilde_raw, shift = np.split(own, self._ends, axis=-1)
+        every = slice(None, None, size + 1)  # the diagonal, of a matrix in one row
+        r_diagonal, r_tilde_diagonal = LIMIT * np.tanh(square[..., every]), LIMIT * np.tanh(r_tilde_raw)
+        square = square.reshape(*own.shape[:-1], size, size)
+        r, r_tilde = square * self._upper, np.swapaxes(square, -1, -2) * self._upper
+        r.reshape(*own.shape[:-1], -1)[..., every] = r_diagonal
+        r_tilde.reshape(*own.shape[:-1], -1)[..., every] = r_tilde_diagonal
+        state = self._basis.prepare(basis)
+        return _Matrices(state, r, r_diagonal, r_tilde, r_tilde_diagonal, shift)
+
+    def forward(self, params: FlowParams, z: NDArray) -> Passed:
+        """See ``Flow``."""
+        m = self._matrices(params.own)
+        v = self._basis.project(m.basis, z)
+        t = np.tanh(apply(m.r_tilde, v) + m.shift)
+        slope = 1.0 - t * t
+        stretch = 1.0 + slope * (m.r_diagonal * m.r_tilde_diagonal)
+        y = apply(m.r, t)
+        tape = _Tape(m, z, v, t, slope, stretch, y)
+        return Passed(z + self._basis.embed(m.basis, y), np.log(stretch).sum(axis=1), tape)
+
+    def inverse(self, params: FlowParams, z: NDArray) -> tuple[NDArray, NDArray]:
+        """See ``Flow``. In the subspace, each row from the last to the first is a monotone scalar equation."""
+        m = self._matrices(params.own)
+        target = self._basis.project(m.basis, z)
+        v, t = np.empty_like(target), np.empty_like(target)
+        for i in range(self._basis.columns - 1, -1, -1):
+            later = slice(i + 1, None)
+            height, slope = m.r[..., i, i], m.r_tilde[..., i, i]
+            shift = m.shift[..., i] + (m.r_tilde[..., i, later] * v[:, later]).sum(axis=1)
+            rest = target[:, i] - (m.r[..., i, later] * t[:, later]).sum(axis=1)
+            v[:, i] = solve_monotone(rest, height, slope, shift)
+            t[:, i] = np.tanh(slope * v[:, i] + shift)
+        stretch = 1.0 + (1.0 - t * t) * (m.r_diagonal * m.r_tilde_diagonal)
+        return z + self._basis.embed(m.basis, v - target), -np.log(stretch).sum(axis=1)
+
+    def pullback(
+        self, params: FlowParams, tape: _Tape, z_bar: NDArray, log_det_bar: NDArray
+    ) -> tuple[NDArray, FlowParams]:
+        """See ``Flow``."""
+        m, own = tape.matrices, params.own.ndim == 2
+        y_bar = self._basis.project(m.basis, z_bar)
+        share = log_det_bar[:, None] / tape.stretch
+        product = m.r_diagonal * m.r_tilde_diagonal
+        shift_bar = (apply_transposed(m.r, y_bar) - 2.0 * product * share * tape.t) * tape.slope
+        v_bar = apply_transposed(m.r_tilde, shift_bar)
+        product_bar = collect(share * tape.slope, own)
+        square_bar = self._square_bar(
+            m, outer(y_bar, tape.t, own), outer(shift_bar, tape.v, own), product_bar
+        )
+        basis_bar = self._basis.pullback(m.basis, tape.z, v_bar, tape.y, z_bar)
+        own_bar = np.concatenate((basis_bar, *square_bar, collect(shift_bar, own)), axis=-1)
+        return z_bar + self._basis.embed(m.basis, v_bar), FlowParams(own_bar, params.shared)
+
+    def _square_bar(
+        self, m: _Matrices, r_bar: NDArray, r_tilde_bar: NDArray, product_bar: NDArray
+    ) -> tuple[NDArray, NDArray]:
+        """Gradients in the square matrix, as one row, and in R~'s diagonal parameters."""
+        every = slice(None, None, self._basis.columns + 1)
+        rows = r_bar.shape[:-2]
+        diagonal_bar = r_bar.reshape(*rows, -1)[..., every] + product_bar * m.r_tilde_diagonal
+        tilde_bar = r_tilde_bar.reshape(*rows, -1)[..., every] + product_bar * m.r_diagonal
+        square_bar = r_bar * self._upper + np.swapaxes(r_tilde_bar * self._upper, -1, -2)
+        square_bar = square_bar.reshape(*rows, -1)
+        square_bar[..., every] = diagonal_bar * (LIMIT - m.r_diagonal**2 / LIMIT)
+        return square_bar, tilde_bar * (LIMIT - m.r_tilde_diagonal**2 / LIMIT)
+
+    def carry(self, params: FlowParams, tape: _Tape, gradient: NDArray) -> NDArray:
+        """See ``Flow``. By Woodbury's identity, an M x M lower-triangular system for each point."""
+        m = tape.matrices
+        product = m.r_diagonal * m.r_tilde_diagonal
+        log_det_bar = -2.0 * product * tape.t * tape.slope / tape.stretch  # in the tanh's arguments
+        inner = self._basis.project(m.basis, gradient) - apply_transposed(m.r_tilde, log_det_bar)
+        rest = apply_transposed(m.r, inner)
+        mixed = np.matmul(m.r_tilde, m.r)
+        x = np.empty_like(rest)  # slope times the system's solution
+        for i in range(self._basis.columns):
+            before = slice(0, i)
+            known = (mixed[..., before, i] * x[:, before]).sum(axis=1)
+            x[:, i] = (rest[:, i] - known) * tape.slope[:, i] / tape.stretch[:, i]
+        return gradient - self._basis.embed(m.basis, apply_transposed(m.r_tilde, log_det_bar + x))
+
+
+class OrthogonalSylvester(Sylvester):
+    """O-SNF: ``columns`` M at most D, Q by Bjorck's iteration. Raises ValueError for another M."""
+
+    def __init__(self, dim: int, columns: int) -> None:
+        if not 1 <= columns <= dim:
+            raise ValueError(f"columns must be from 1 to the dimension {dim}, found {columns}")
+        super().__init__(dim, Bjorck(dim, columns))
+
+
+class HouseholderSylvester(Sylvester):
+    """H-SNF: M = D, Q a product of reflections."""
+
+    def __init__(self, dim: int, reflections: int) -> None:
+        if reflections < 1:
+            raise ValueError(f"reflections must be at least 1, found {reflections}")
+        super().__init__(dim, Householder(dim, reflections))
+
+
+class TriangularSylvester(Sylvester):
+    """T-SNF: M = D, Q the identity, or the reversal of the coordinates (of every second flow)."""
+
+    def __init__(self, dim: int, reverse: bool = False) -> None:
+        super().__init__(dim, Permutation(dim, reverse))
