@@ -97,7 +97,7 @@ class TestEveryFlow:
 
     @pytest.mark.parametrize("rows", [None, 3])
     def test_carried_gradient_is_that_of_the_image(self, kind, dim, rows, rng):
-        """With a(z) = k . sin(z) before the flow, the image's log density is a at the inverse less log_det."""
+        """The log density of the image is that before the flow, here k . sin(z), less log_det."""
         flow = FLOWS[kind](dim)
         params, z, k = random_params(flow, rng, rows), rng.standard_normal((3, dim)), np.arange(1.0, dim + 1)
         passed = flow.forward(params, z)

@@ -7,11 +7,11 @@ from .planar import Planar
 from .sylvester import HouseholderSylvester, OrthogonalSylvester, TriangularSylvester
 
 __all__ = [
+    "IAF",
     "Chain",
     "Flow",
     "FlowParams",
     "HouseholderSylvester",
-    "IAF",
     "OrthogonalSylvester",
     "Passed",
     "Planar",

@@ -69,7 +69,7 @@ class Bjorck:
         norm = np.sqrt((a * a).sum(axis=(-2, -1), keepdims=True))
         # With the largest singular value at most 1 the iteration converges.
         start = a = a / np.where(norm > 0.0, norm, 1.0)
-        steps = []
+        steps: list[tuple[NDArray, NDArray]] = []
         for _ in range(MOST_STEPS):
             square = np.swapaxes(a, -1, -2) @ a
             off = square - self._identity

@@ -35,10 +35,11 @@ class _Tape(NamedTuple):
 class IAF:
     """z'_i = mean_i(z_<i) + sigma_i(z_<i) z_i, all i at once; the inverse takes D passes.
 
-    The network has two hidden layers of ``width`` C with tanh (smooth, and bounded whatever the weights), and
-    unit c sees the first 1 + c mod (D - 1) coordinates. The bias of the first layer (C,) is the flow's own parameter, so that an encoder can set it
-    for each observation; the weights are shared. log sigma is bounded by a tanh. The flow starts as the
-    identity: its heads are zero. With ``reverse`` it takes the coordinates in reverse order.
+    The network has two hidden layers of ``width`` C with tanh (smooth, and bounded whatever the weights).
+    Unit c sees the first 1 + c mod (D - 1) coordinates. The bias of the first layer (C,) is the flow's own
+    parameter, so that an encoder can set it for each observation; the weights are shared. log sigma is
+    bounded by a tanh too. The flow starts as the identity: its heads are zero. With ``reverse`` it takes the
+    coordinates in reverse order.
     """
 
     def __init__(self, dim: int, width: int, reverse: bool = False) -> None:

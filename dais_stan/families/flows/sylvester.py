@@ -86,7 +86,7 @@ class Sylvester:
         return Passed(z + self._basis.embed(m.basis, y), np.log(stretch).sum(axis=1), tape)
 
     def inverse(self, params: FlowParams, z: NDArray) -> tuple[NDArray, NDArray]:
-        """See ``Flow``. In the subspace, each row from the last to the first is a monotone scalar equation."""
+        """See ``Flow``. In the subspace each row, from the last up, is a monotone scalar equation."""
         m = self._matrices(params.own)
         target = self._basis.project(m.basis, z)
         v, t = np.empty_like(target), np.empty_like(target)
