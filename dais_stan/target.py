@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import bridgestan
 import numpy as np
@@ -52,6 +52,19 @@ class EvaluationCounts:
     hvp: int = 0
     rejected: int = 0
     last_rejection: str = ""
+
+
+class Library(NamedTuple):
+    """What another program needs to open a target itself: ``bs_model_construct(data, seed)`` of ``path``.
+
+    ``propto`` says whether constants are dropped, ``thread_safe`` whether threads may share the library.
+    """
+
+    path: str
+    data: str
+    seed: int
+    propto: bool
+    thread_safe: bool
 
 
 class Target:
@@ -384,6 +397,14 @@ class Target:
                 f"{argument} must have shape ({self.dim},) or (N, {self.dim}), not {np.shape(z)}."
             )
         return points if points.ndim == 2 else points[np.newaxis]
+
+    @property
+    def library(self) -> Library | None:
+        """The compiled program with its data; None where the target is made of Python functions."""
+        if self._model is None:
+            return None
+        thread_safe = "STAN_THREADS=true" in self._model.model_info()
+        return Library(self._model.lib_path, self._model.data, self.seed, not self.normalized, thread_safe)
 
     @property
     def native_batch(self) -> NativeBatch | None:

@@ -1,0 +1,246 @@
+"""The mixture of the components that psi was sampled for: draws, densities, expectations and diagnostics."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dais_stan import arviz_io
+from dais_stan.importance import ImportanceSample, importance_sample
+from dais_stan.nuts import NutsFit
+from dais_stan.psis import KHAT_LIMIT
+from dais_stan.target import Target
+
+from .components import Components
+from .psi import Psi
+
+#: log psi's error from its nodes, in nats, above which the mixture is warned of.
+NODE_ERROR_LIMIT = 0.5
+
+
+class Expectation(NamedTuple):
+    """An expectation under the mixture, and its Monte Carlo standard error; shape of f's values."""
+
+    value: NDArray
+    se: NDArray
+
+
+@dataclass
+class Mixture:
+    """Components N(mu, scale scale^T), one for each draw of psi, in equal parts, on the unconstrained space.
+
+    ``theta`` holds "mu" (chain, draw, D) and "omega", log standard deviations (chain, draw, D) or (chain,
+    draw), or "L", lower-triangular factors (chain, draw, D, D). ``node_error`` is the standard deviation,
+    over draws of psi, of the error in log psi that the nodes leave. ``gradient_evaluations`` and
+    ``rejected`` count the target's, the mean-field fit for the start included. ``warnings`` holds sentences
+    on what is wrong; empty is good.
+    """
+
+    psi: Psi
+    theta: dict[str, NDArray]
+    sampler: NutsFit
+    node_error: float
+    seed: int
+    seconds: float
+    gradient_evaluations: int
+    rejected: int
+    last_rejection: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def target(self) -> Target:
+        return self.psi.target
+
+    @property
+    def lam(self) -> float:
+        """lambda, the weight of the Kullback-Leibler divergence; 1 is sampling."""
+        return self.psi.lam
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Chains and draws."""
+        chains, draws = self.theta["mu"].shape[:2]
+        return chains, draws
+
+    @property
+    def flat_theta(self) -> dict[str, NDArray]:
+        """``theta`` with the chains one after another: (T, ...)."""
+        return {name: values.reshape(-1, *values.shape[2:]) for name, values in self.theta.items()}
+
+    @cached_property
+    def components(self) -> Components:
+        """All T = chains * draws components."""
+        return self.psi.kind.components(self.flat_theta)
+
+    @cached_property
+    def _moments(self) -> tuple[NDArray, NDArray]:
+        return self.components.moments()
+
+    @property
+    def mean(self) -> NDArray:
+        """Mean of the mixture in the unconstrained space, shape (D,)."""
+        return self._moments[0]
+
+    @property
+    def covariance(self) -> NDArray:
+        """Covariance of the mixture in the unconstrained space, shape (D, D)."""
+        return self._moments[1]
+
+    @property
+    def sd(self) -> NDArray:
+        """Standard deviations of the mixture in the unconstrained space, shape (D,)."""
+        return np.sqrt(np.diagonal(self.covariance))
+
+    def log_prob(self, x: NDArray) -> NDArray:
+        """Log density of the mixture at unconstrained points, (N, D) to (N,) or (D,) to a scalar.
+
+        At lambda = 1 the components are points and the density says nothing: raises ValueError.
+        """
+        if self.lam == 1.0:
+            raise ValueError("at lam = 1 the mixture is a sample of points and has no density")
+        values = self.components.log_prob(np.atleast_2d(x))
+        return values if np.ndim(x) == 2 else values[0]
+
+    def unconstrained_draws(self, n: int = 1000, seed: int | None = None) -> NDArray:
+        """Draws of the mixture (n, D) in the unconstrained space."""
+        return self.components.sample(n, np.random.default_rng(self.seed if seed is None else seed))
+
+    def draws(self, n: int = 1000, seed: int | None = None) -> dict[str, NDArray]:
+        """Draws of the model's own variables with generated quantities: name -> (n, *declared shape)."""
+        seed = self.seed if seed is None else seed
+        return self.target.constrain(self.unconstrained_draws(n, seed), seed=seed)
+
+    def expect(self, f: Callable[[NDArray], NDArray], seed: int | None = None) -> Expectation:
+        """The expectation of f(x) under the mixture, x unconstrained.
+
+        f maps (N, D) to (N,) or (N, ...). Where it has a method ``expectation(components)`` that gives each
+        component's exact expectation (see ``infmix.functions``) that is used; otherwise f is taken at one
+        draw of each component. The standard error allows for the autocorrelation of the chains.
+        """
+        exact = getattr(f, "expectation", None)
+        if exact is not None:
+            values = np.asarray(exact(self.components))
+        else:
+            rng = np.random.default_rng(self.seed if seed is None else seed)
+            values = np.asarray(f(self.components.one_of_each(rng)))
+        if values.shape[:1] != (len(self.components),):
+            raise ValueError(
+                f"f must give one value for each of {len(self.components)} points, found {values.shape}"
+            )
+        return chain_mean(values.reshape(*self.shape, *values.shape[1:]))
+
+    @cached_property
+    def importance(self) -> ImportanceSample | None:
+        """Draws of the mixture with their weights, as many as components; None at lambda = 1."""
+        if self.lam == 1.0:
+            return None
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed).spawn(2)[1])
+        x = self.components.sample(len(self.components), rng)
+        return importance_sample(x, self.target.log_density(x), self.components.log_prob(x))
+
+    @property
+    def khat(self) -> float:
+        """Pareto k-hat of the target's weights over the mixture; NaN at lambda = 1."""
+        return self.importance.khat if self.importance else np.nan
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the mean weight; up to a constant where ``target.normalized`` is False, NaN at lambda = 1."""
+        return self.importance.log_evidence if self.importance else np.nan
+
+    @property
+    def log_evidence_se(self) -> float:
+        """Standard error of ``log_evidence``; not to be trusted where k-hat is above 0.7."""
+        return self.importance.log_evidence_se if self.importance else np.nan
+
+    @property
+    def converged(self) -> bool:
+        """Whether NUTS on psi converged; at lambda = 1 in mu alone, since omega means nothing there."""
+        return self.sampler.converged
+
+    @cached_property
+    def warnings(self) -> list[str]:
+        """What speaks against the mixture, each a phrase."""
+        found = [f"psi: {text}" for text in self.sampler.warnings]
+        if self.node_error > NODE_ERROR_LIMIT:
+            found.append(
+                f"the {len(self.psi.nodes)} nodes leave an error of {self.node_error:.2f} nats in log psi, above "
+                f"{NODE_ERROR_LIMIT}: give more nodes"
+            )
+        return found
+
+    def verdict(self) -> str:
+        """How far the mixture is to be trusted, in words."""
+        if self.warnings:
+            return "Not to be trusted as it stands: " + "; ".join(self.warnings) + "."
+        if self.importance is None:
+            return "No trouble found: NUTS on psi converged. At lambda = 1 the components are draws."
+        if self.khat > KHAT_LIMIT:
+            return (
+                f"NUTS on psi converged, but k-hat is {self.khat:.2f}, above {KHAT_LIMIT}: the mixture misses part "
+                "of the posterior, and the evidence is not reliable; a smaller lambda is nearer to it."
+            )
+        return f"No trouble found: NUTS on psi converged and k-hat is {self.khat:.2f} (at most {KHAT_LIMIT})."
+
+    def groups(self) -> arviz_io.Groups:
+        """ArviZ groups: a draw of x for each component, NUTS's statistics, and theta in a group of its own."""
+        x = self.components.one_of_each(np.random.default_rng(self.seed))
+        values = self.target.constrain(x, seed=self.seed)
+        draws = {name: value.reshape(*self.shape, *value.shape[1:]) for name, value in values.items()}
+        groups = arviz_io.posterior_groups(draws, self.target.data)
+        groups["sample_stats"] = arviz_io.dataset(self.sampler.sample_stats)
+        groups["theta"] = arviz_io.dataset(self.theta)
+        groups["posterior"].attrs |= self.attributes()
+        return groups
+
+    def to_arviz(self) -> Any:
+        """InferenceData (ArviZ 0.x) or DataTree (1.x): x as the posterior, theta beside it."""
+        return arviz_io.to_arviz(self.groups())
+
+    def summary(self, kind: str = "all") -> Any:
+        """ArviZ's summary of x, a pandas DataFrame."""
+        return arviz_io.summary(self.groups()["posterior"], kind)
+
+    def attributes(self) -> dict[str, Any]:
+        """How the mixture was made and what was found, as netCDF attributes."""
+        return {
+            **self.sampler.attributes(),
+            "method": "mix",
+            "lambda": self.lam,
+            "components": self.psi.kind.name,
+            "nodes": len(self.psi.nodes),
+            "fresh_nodes": int(self.psi.fresh),
+            "node_error": self.node_error,
+            "log_evidence": self.log_evidence,
+            "log_evidence_se": self.log_evidence_se,
+            "log_evidence_normalized": int(self.target.normalized),
+            "khat": self.khat,
+            "seconds": self.seconds,
+            "gradient_evaluations": self.gradient_evaluations,
+            "rejected_evaluations": self.rejected,
+            "last_rejection": self.last_rejection,
+            "verdict": self.verdict(),
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a netCDF file that ArviZ opens and ``infmix.load`` turns back into this mixture."""
+        from .mixture_file import mixture_group
+
+        groups = self.groups()
+        groups["mixture"] = mixture_group(self)
+        arviz_io.save(groups, path)
+
+
+def chain_mean(values: NDArray) -> Expectation:
+    """Mean of (chain, draw, ...) over the first two axes, with the standard error that ArviZ finds."""
+    flat = values.reshape(*values.shape[:2], -1)
+    mcse = arviz_io.arviz.mcse(arviz_io.dataset({"f": flat}), method="mean")["f"].to_numpy()
+    constant = np.ptp(flat, axis=(0, 1)) == 0
+    se = np.where(constant, 0.0, mcse).reshape(values.shape[2:])
+    return Expectation(values.mean(axis=(0, 1)), se)

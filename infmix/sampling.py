@@ -1,0 +1,163 @@
+"""infmix.sample: from a target and a lambda to a mixture."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dais_stan import fit
+from dais_stan.nuts import NutsFit
+from dais_stan.target import Target
+
+from .mixture import Mixture
+from .nodes import default_count, moment_matched_nodes, plain_nodes
+from .psi import KINDS, OMEGA_MAX, OMEGA_MIN, POINT_OMEGA, Guess, Kind, Psi
+
+#: How the error of the nodes is estimated: so many draws of psi, and so many times the nodes.
+_ERROR_DRAWS, _ERROR_FACTOR = 200, 8
+
+
+def sample(
+    target: Target,
+    lam: float = 2.0,
+    *,
+    chains: int = 4,
+    nodes: int | None = None,
+    seed: int | None = None,
+    components: str = "meanfield",
+    fresh_nodes: bool = False,
+    guess: Guess | None = None,
+    iter_warmup: int = 1000,
+    iter_sampling: int = 1000,
+    **cmdstan: Any,
+) -> Mixture:
+    """An infinite stochastic mixture for the posterior of ``target``: Lange et al. (2022).
+
+    Components q(x; theta) are drawn from psi(theta), proportional to sqrt|F(theta)| exp(-lam KL(q || p)), by
+    CmdStan's NUTS. At lam = 1 that is sampling: components are points, and convergence is judged by mu. As
+    lam grows psi settles on the best single component, which is what variational inference finds.
+
+    lam
+        At least 1; for components "fullrank", above D.
+    nodes
+        M, points over which a component's expected log density is taken: an even number of at least 2 D.
+        None: the larger of 32 and 2 D, or 2 at lam = 1. A gradient of psi costs M gradients of the target.
+    seed
+        None takes one from the system and records it.
+    components
+        "meanfield" (diagonal covariances), "isotropic" or "fullrank".
+    fresh_nodes
+        Draw M plain normal nodes anew for each transition, as the authors' program does, which leaves psi
+        not quite invariant; by default nodes are fixed, antithetic, moment-matched Sobol points.
+    guess
+        Mean and standard deviations to start from; None: a mean-field fit.
+    cmdstan
+        Further arguments of CmdStanPy's ``CmdStanModel.sample``, such as ``adapt_delta``.
+
+    Raises ValueError for an argument, TargetError where the target has no density near the start.
+    """
+    kind = _kind(components)
+    kind.check_lambda(lam, target.dim)
+    seed = int(np.random.SeedSequence().entropy % 2**31) if seed is None else seed  # type: ignore[operator]
+    began, gradients = time.perf_counter(), target.counts.gradient
+    if target.library is None:
+        raise ValueError(f"target must be a Stan program for psi to be sampled, but {target.name} is not")
+    guess = guess or mean_field_guess(target, seed)
+    psi = make_psi(target, kind, lam, guess, nodes, seed, fresh_nodes)
+    run = psi.sample(guess, chains, seed, iter_warmup, iter_sampling, **cmdstan)
+    theta = _theta(run.nuts.names, run.nuts.draws, kind, target.dim)
+    settings = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling, **cmdstan}
+    mixture = Mixture(
+        psi=psi,
+        theta=theta,
+        sampler=NutsFit(
+            name=f"psi of {target.name}",
+            values={"mu": theta["mu"]} if lam == 1.0 else theta,
+            sample_stats=run.nuts.stats,
+            seed=seed,
+            seconds=run.nuts.seconds,
+            gradient_evaluations=run.nuts.gradient_evaluations,
+            init_radius=None,
+            settings=settings,
+        ),
+        node_error=node_error(psi, theta, seed),
+        seed=seed,
+        seconds=time.perf_counter() - began,
+        gradient_evaluations=run.evaluations + target.counts.gradient - gradients,
+        rejected=run.rejected,
+        last_rejection=run.last_rejection,
+        settings=settings,
+    )
+    for message in mixture.warnings:
+        warnings.warn(message, stacklevel=2)
+    return mixture
+
+
+def mean_field_guess(target: Target, seed: int) -> Guess:
+    """Where the posterior is, by mean-field VI; how good that fit is does not matter, so it warns of nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start = fit(target, method="meanfield", seed=seed, importance_draws=100)
+    return Guess(start.mean, start.sd)
+
+
+def make_psi(
+    target: Target, kind: Kind, lam: float, guess: Guess, nodes: int | None, seed: int, fresh: bool
+) -> Psi:
+    """psi with its nodes and the limits of its log standard deviations."""
+    dim = target.dim
+    if lam == 1.0:
+        low, high = (np.log(guess.sd) + limit for limit in POINT_OMEGA)
+    else:
+        low, high = np.full(dim, OMEGA_MIN), np.full(dim, OMEGA_MAX)
+    return Psi(target, kind, lam, _nodes(nodes, dim, lam, seed, fresh), low, high, fresh)
+
+
+def _nodes(count: int | None, dim: int, lam: float, seed: int, fresh: bool) -> NDArray:
+    if count is not None and count < 1:
+        raise ValueError(f"nodes must be at least 1, found {count}")
+    if fresh:
+        return plain_nodes(count or default_count(dim), dim, seed)
+    if count is None and lam == 1.0:
+        # A component that is a point needs no expectation: a pair cancels the gradient's part in it.
+        pair = plain_nodes(1, dim, seed)
+        return np.concatenate((pair, -pair))
+    return moment_matched_nodes(count or default_count(dim), dim, seed)
+
+
+def _kind(name: str) -> Kind:
+    if name not in KINDS:
+        raise ValueError(f"components must be one of {', '.join(KINDS)}, found {name!r}")
+    return KINDS[name]
+
+
+def _theta(names: tuple[str, ...], draws: NDArray, kind: Kind, dim: int) -> dict[str, NDArray]:
+    """psi's variables from Stan's columns, (chain, draw, ...)."""
+    theta = {"mu": draws[:, :, :dim]}
+    rest = draws[:, :, dim:]
+    if kind.scale_name == "L":  # a matrix stands in the columns column by column
+        theta["L"] = rest.reshape(*rest.shape[:2], dim, dim).swapaxes(2, 3)
+    else:
+        theta["omega"] = rest[:, :, 0] if kind.name == "isotropic" else rest
+    return theta
+
+
+def node_error(psi: Psi, theta: dict[str, NDArray], seed: int) -> float:
+    """Standard deviation over draws of psi of log psi's error, judged by many more nodes.
+
+    A constant error would not matter. Infinite where a component that psi's nodes accept reaches into a part
+    without density.
+    """
+    if psi.lam == 1.0:
+        return 0.0
+    flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in theta.items()}
+    chosen = np.linspace(0, len(flat["mu"]) - 1, _ERROR_DRAWS).astype(int)
+    components = psi.kind.components({name: values[chosen] for name, values in flat.items()})
+    count = _ERROR_FACTOR * max(len(psi.nodes) + len(psi.nodes) % 2, default_count(psi.target.dim))
+    many = moment_matched_nodes(count, psi.target.dim, seed + 1)
+    difference = psi.expected_log_density(components) - psi.expected_log_density(components, many)
+    return float(psi.lam * difference.std()) if np.isfinite(difference).all() else np.inf
