@@ -151,7 +151,7 @@ class Mixture:
 
     @property
     def log_evidence(self) -> float:
-        """Log of the mean weight; up to a constant where ``target.normalized`` is False, NaN at lambda = 1."""
+        """Log of the mean weight, NaN at lambda = 1; up to a constant where not ``target.normalized``."""
         return self.importance.log_evidence if self.importance else np.nan
 
     @property
@@ -170,8 +170,8 @@ class Mixture:
         found = [f"psi: {text}" for text in self.sampler.warnings]
         if self.node_error > NODE_ERROR_LIMIT:
             found.append(
-                f"the {len(self.psi.nodes)} nodes leave an error of {self.node_error:.2f} nats in log psi, above "
-                f"{NODE_ERROR_LIMIT}: give more nodes"
+                f"the {len(self.psi.nodes)} nodes leave an error of {self.node_error:.2f} nats in log psi, "
+                f"above {NODE_ERROR_LIMIT}: give more nodes"
             )
         return found
 
@@ -183,13 +183,13 @@ class Mixture:
             return "No trouble found: NUTS on psi converged. At lambda = 1 the components are draws."
         if self.khat > KHAT_LIMIT:
             return (
-                f"NUTS on psi converged, but k-hat is {self.khat:.2f}, above {KHAT_LIMIT}: the mixture misses part "
-                "of the posterior, and the evidence is not reliable; a smaller lambda is nearer to it."
+                f"NUTS on psi converged, but k-hat is {self.khat:.2f}, above {KHAT_LIMIT}: the mixture's density "
+                "is not near the posterior's everywhere, and the evidence is not reliable."
             )
         return f"No trouble found: NUTS on psi converged and k-hat is {self.khat:.2f} (at most {KHAT_LIMIT})."
 
     def groups(self) -> arviz_io.Groups:
-        """ArviZ groups: a draw of x for each component, NUTS's statistics, and theta in a group of its own."""
+        """ArviZ groups: a draw of x for each component, NUTS's statistics, and theta in its own group."""
         x = self.components.one_of_each(np.random.default_rng(self.seed))
         values = self.target.constrain(x, seed=self.seed)
         draws = {name: value.reshape(*self.shape, *value.shape[1:]) for name, value in values.items()}

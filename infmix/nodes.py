@@ -12,12 +12,12 @@ LEAST = 32
 
 
 def default_count(dim: int) -> int:
-    """M for ``dim`` dimensions: enough to match the second moments, for which 2 D antithetic nodes are needed."""
+    """M for ``dim`` dimensions: enough to match second moments, which takes 2 D antithetic nodes."""
     return max(LEAST, 2 * dim)
 
 
 def moment_matched_nodes(count: int, dim: int, seed: int) -> NDArray:
-    """Nodes (M, D) with mean 0 and second moment I exactly: half of a scrambled Sobol set and its mirror image.
+    """Nodes (M, D) with mean 0 and second moment I exactly: scrambled Sobol points and their mirror images.
 
     The mean of any quadratic over them is its expectation under N(0, I), so that psi of a Gaussian target
     has no error at all. Raises ValueError where ``count`` is odd or below 2 D, which cannot match moments.

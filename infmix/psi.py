@@ -1,4 +1,4 @@
-"""psi(theta), the density of a component's parameters: its Stan program, its data, and one NUTS run of it.
+"""psi(theta), the density of a component's parameters: its Stan program, its data, and a run of it.
 
 Lange et al. (2022), equation 10: log psi(theta) = log|F(theta)| / 2 - lambda KL(q_theta || p) + constant. With
 the entropy of a Gaussian written out, that is
@@ -73,8 +73,8 @@ class Kind:
             raise ValueError(f"lam must be at least 1 (sampling), found {lam}")
         if self.name == "fullrank" and lam <= dim:
             raise ValueError(
-                f"lam must be above D = {dim} for components 'fullrank', found {lam}: below that psi puts all "
-                "its mass on singular covariances; use components 'meanfield'"
+                f"lam must be above D = {dim} for components 'fullrank', found {lam}: below that psi puts "
+                "all its mass on singular covariances; use components 'meanfield'"
             )
 
     def _shape(self, values: NDArray) -> Any:
@@ -182,7 +182,7 @@ class Psi:
         }
 
     def _start(self, guess: Guess, rng: np.random.Generator) -> dict[str, Any]:
-        """Where a chain starts: a draw of psi of the Gaussian that the guess describes, drawn in where needed."""
+        """Where a chain starts: about the guess as psi of a Gaussian is, drawn in where needed."""
         step = guess.sd * rng.standard_normal(len(guess.sd)) / np.sqrt(self.lam)
         for shrink in 0.5 ** np.arange(_START_TRIES):
             mu = guess.mean + shrink * step
@@ -194,11 +194,9 @@ class Psi:
         return {"mu": mu.tolist(), "omega": self.kind._shape(omega)}
 
     def _metric(self, guess: Guess) -> list[float]:
-        """Inverse metric at the start: the guess's variances over lambda; log scales have no unit, so 1 / lambda."""
+        """Inverse metric at the start: variances over lambda; log scales have no unit, so 1 / lambda."""
         variance = guess.sd**2
-        if (
-            self.kind.name == "fullrank"
-        ):  # row by row: the entries left of the diagonal, and the diagonal's log
+        if self.kind.name == "fullrank":  # row by row: entries left of the diagonal, the diagonal's log
             scales = [v for i, own in enumerate(variance) for v in [own] * i + [1.0]]
         else:
             scales = [1.0] * (len(variance) if self.kind.name == "meanfield" else 1)

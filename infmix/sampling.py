@@ -64,8 +64,6 @@ def sample(
     kind.check_lambda(lam, target.dim)
     seed = int(np.random.SeedSequence().entropy % 2**31) if seed is None else seed  # type: ignore[operator]
     began, gradients = time.perf_counter(), target.counts.gradient
-    if target.library is None:
-        raise ValueError(f"target must be a Stan program for psi to be sampled, but {target.name} is not")
     guess = guess or mean_field_guess(target, seed)
     psi = make_psi(target, kind, lam, guess, nodes, seed, fresh_nodes)
     run = psi.sample(guess, chains, seed, iter_warmup, iter_sampling, **cmdstan)
@@ -98,7 +96,7 @@ def sample(
 
 
 def mean_field_guess(target: Target, seed: int) -> Guess:
-    """Where the posterior is, by mean-field VI; how good that fit is does not matter, so it warns of nothing."""
+    """Where the posterior is, by mean-field VI; how good it is does not matter, so it warns of nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start = fit(target, method="meanfield", seed=seed, importance_draws=100)
