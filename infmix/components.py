@@ -27,7 +27,7 @@ class Components:
     def __len__(self) -> int:
         return len(self.location)
 
-    def take(self, index: NDArray) -> Components:
+    def take(self, index: NDArray | slice) -> Components:
         """Those of an index, slice or mask."""
         return Components(self.location[index], self.scale[index])
 
@@ -45,6 +45,18 @@ class Components:
         """log |scale|, (T,)."""
         diagonal = self.scale if self.diagonal else np.diagonal(self.scale, axis1=1, axis2=2)
         return np.log(diagonal).sum(axis=1)
+
+    @property
+    def variances(self) -> NDArray:
+        """Variance of each coordinate of each component, (T, D)."""
+        return self.scale**2 if self.diagonal else np.einsum("tij,tij->ti", self.scale, self.scale)
+
+    def variance_along(self, waves: NDArray) -> NDArray:
+        """Variance of wave . x for each component: waves (W, D) to (T, W)."""
+        if self.diagonal:
+            return self.scale**2 @ (waves**2).T
+        projected = np.einsum("wi,tij->twj", waves, self.scale)
+        return np.einsum("twj,twj->tw", projected, projected)
 
     @property
     def entropy(self) -> NDArray:
@@ -70,6 +82,12 @@ class Components:
         centred = x[:, None] - self.location
         white = centred / self.scale if self.diagonal else np.einsum("tij,ntj->nti", self._inverse, centred)
         return -0.5 * (np.einsum("ntd,ntd->nt", white, white) + self.dim * LOG_2PI) - self.log_det
+
+    def log_own(self, x: NDArray) -> NDArray:
+        """Log density of each component at a point of its own: x (T, D) to (T,)."""
+        centred = x - self.location
+        white = centred / self.scale if self.diagonal else np.einsum("tij,tj->ti", self._inverse, centred)
+        return -0.5 * (np.einsum("td,td->t", white, white) + self.dim * LOG_2PI) - self.log_det
 
     @cached_property
     def _inverse(self) -> NDArray:

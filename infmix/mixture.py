@@ -117,11 +117,19 @@ class Mixture:
         return self.target.constrain(self.unconstrained_draws(n, seed), seed=seed)
 
     def expect(self, f: Callable[[NDArray], NDArray], seed: int | None = None) -> Expectation:
-        """The expectation of f(x) under the mixture, x unconstrained.
+        """The expectation of f(x) under the mixture, x unconstrained, with a standard error.
 
-        f maps (N, D) to (N,) or (N, ...). Where it has a method ``expectation(components)`` that gives each
-        component's exact expectation (see ``infmix.functions``) that is used; otherwise f is taken at one
-        draw of each component. The standard error allows for the autocorrelation of the chains.
+        f maps (N, D) to (N,) or (N, ...); see ``component_values``. The standard error allows for the
+        autocorrelation of the chains.
+        """
+        values = self.component_values(f, seed)
+        return chain_mean(values.reshape(*self.shape, *values.shape[1:]))
+
+    def component_values(self, f: Callable[[NDArray], NDArray], seed: int | None = None) -> NDArray:
+        """What each component has to say of E[f(x)], (T, ...).
+
+        Where f has a method ``expectation(components)`` (see ``infmix.functions``), its exact expectations;
+        otherwise f at a draw of each component.
         """
         exact = getattr(f, "expectation", None)
         if exact is not None:
@@ -131,9 +139,9 @@ class Mixture:
             values = np.asarray(f(self.components.one_of_each(rng)))
         if values.shape[:1] != (len(self.components),):
             raise ValueError(
-                f"f must give one value for each of {len(self.components)} points, found {values.shape}"
+                f"f must give a value for each of {len(self.components)} points, found shape {values.shape}"
             )
-        return chain_mean(values.reshape(*self.shape, *values.shape[1:]))
+        return values
 
     @cached_property
     def importance(self) -> ImportanceSample | None:
@@ -183,8 +191,8 @@ class Mixture:
             return "No trouble found: NUTS on psi converged. At lambda = 1 the components are draws."
         if self.khat > KHAT_LIMIT:
             return (
-                f"NUTS on psi converged, but k-hat is {self.khat:.2f}, above {KHAT_LIMIT}: the mixture's density "
-                "is not near the posterior's everywhere, and the evidence is not reliable."
+                f"NUTS on psi converged, but k-hat is {self.khat:.2f}, above {KHAT_LIMIT}: the mixture's "
+                "density is not near the posterior's everywhere, and the evidence is not reliable."
             )
         return f"No trouble found: NUTS on psi converged and k-hat is {self.khat:.2f} (at most {KHAT_LIMIT})."
 

@@ -1,7 +1,7 @@
 """psi(theta), the density of a component's parameters: its Stan program, its data, and a run of it.
 
-Lange et al. (2022), equation 10: log psi(theta) = log|F(theta)| / 2 - lambda KL(q_theta || p) + constant. With
-the entropy of a Gaussian written out, that is
+Lange et al. (2022), equation 10: log psi(theta) = log|F(theta)| / 2 - lambda KL(q_theta || p) + constant,
+which with the entropy of a Gaussian written out is
 
     log psi = log|F| / 2 + lambda (log|scale| + E[l(location + scale node)]) + constant,
 
@@ -25,7 +25,7 @@ from dais_stan.engines.nuts import NutsRun, run_nuts
 from dais_stan.engines.program import StanProgram
 from dais_stan.errors import TargetError
 from dais_stan.resources import stan_models
-from dais_stan.target import Target
+from dais_stan.target import Library, Target
 
 from .components import Components
 
@@ -160,11 +160,7 @@ class Psi:
             return PsiRun(run, *_read_reports(Path(scratch)))
 
     def _data(self, scratch: Path, seed: int) -> dict[str, Any]:
-        library = self.target.library
-        if library is None:
-            raise ValueError(
-                f"target must be a Stan program for psi to be sampled, but {self.target.name} is not"
-            )
+        library = library_of(self.target)
         data_file = scratch / "target.json"
         data_file.write_text(library.data or "{}", encoding="utf-8")
         flags = (library.propto, library.thread_safe, self.fresh)
@@ -201,6 +197,13 @@ class Psi:
         else:
             scales = [1.0] * (len(variance) if self.kind.name == "meanfield" else 1)
         return [float(value) / self.lam for value in (*variance, *scales)]
+
+
+def library_of(target: Target) -> Library:
+    """The target's compiled program; raises ValueError for a target of Python functions."""
+    if target.library is None:
+        raise ValueError(f"target must be a Stan program for psi to be sampled, but {target.name} is not")
+    return target.library
 
 
 def _read_reports(scratch: Path) -> tuple[int, int, str]:

@@ -15,7 +15,7 @@ from dais_stan.target import Target
 
 from .mixture import Mixture
 from .nodes import default_count, moment_matched_nodes, plain_nodes
-from .psi import KINDS, OMEGA_MAX, OMEGA_MIN, POINT_OMEGA, Guess, Kind, Psi
+from .psi import KINDS, OMEGA_MAX, OMEGA_MIN, POINT_OMEGA, Guess, Kind, Psi, library_of
 
 #: How the error of the nodes is estimated: so many draws of psi, and so many times the nodes.
 _ERROR_DRAWS, _ERROR_FACTOR = 200, 8
@@ -63,6 +63,7 @@ def sample(
     kind = _kind(components)
     kind.check_lambda(lam, target.dim)
     seed = int(np.random.SeedSequence().entropy % 2**31) if seed is None else seed  # type: ignore[operator]
+    library_of(target)
     began, gradients = time.perf_counter(), target.counts.gradient
     guess = guess or mean_field_guess(target, seed)
     psi = make_psi(target, kind, lam, guess, nodes, seed, fresh_nodes)

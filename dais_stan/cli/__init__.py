@@ -14,6 +14,7 @@ from .common import fail, out, show_warning
 from .compare import compare
 from .doctor import doctor
 from .fit import fit
+from .mix import mix
 from .reference import reference
 from .sample import sample
 
@@ -24,7 +25,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (fit, sample, compare, reference, doctor):
+for command in (fit, sample, mix, compare, reference, doctor):
     app.command()(command)
 
 
