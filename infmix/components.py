@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -67,7 +68,7 @@ class Components:
         """location + scale node for each component and node: nodes (M, D) or (T, M, D) to (T, M, D)."""
         if self.diagonal:
             return self.location[:, None] + self.scale[:, None] * nodes
-        return self.location[:, None] + np.einsum("tij,...mj->tmi", self.scale, nodes)
+        return self.location[:, None] + nodes @ self.scale.swapaxes(1, 2)
 
     def one_of_each(self, rng: np.random.Generator) -> NDArray:
         """A draw of every component, (T, D)."""
@@ -95,9 +96,22 @@ class Components:
 
     def log_prob(self, x: NDArray) -> NDArray:
         """Log density of the mixture at x, (N, D) to (N,)."""
+        return np.concatenate([logsumexp(part, axis=1) for part in self._parts(x)]) - np.log(len(self))
+
+    def log_prob_of_others(self, x: NDArray) -> NDArray:
+        """At a draw of each component, the log density of the mixture of the others: x (T, D) to (T,)."""
+        out, row = np.empty(len(x)), 0
+        for part in self._parts(x):
+            rows = np.arange(row, row + len(part))
+            part[np.arange(len(part)), rows] = -np.inf
+            out[rows] = logsumexp(part, axis=1)
+            row += len(part)
+        return out - np.log(len(self) - 1)
+
+    def _parts(self, x: NDArray) -> Iterator[NDArray]:
+        """``log_each`` of a few rows at a time."""
         rows = max(1, _PAIRS // len(self))
-        parts = [logsumexp(self.log_each(x[i : i + rows]), axis=1) for i in range(0, len(x), rows)]
-        return np.concatenate(parts) - np.log(len(self))
+        return (self.log_each(x[i : i + rows]) for i in range(0, len(x), rows))
 
     def moments(self) -> tuple[NDArray, NDArray]:
         """Mean (D,) and covariance (D, D) of the mixture."""

@@ -33,15 +33,26 @@ def expected_kl(mixture: Mixture, log_evidence: float = 0.0) -> Expectation:
     return chain_mean(values.reshape(mixture.shape))
 
 
-def mutual_information(mixture: Mixture) -> Expectation:
-    """I[x; theta] by Monte Carlo: the mean of log q(x; theta) - log m(x), a draw of x for each theta.
+class MutualInformation(NamedTuple):
+    """Bounds on I[x; theta], each with Monte Carlo error ``se``."""
 
-    m is the mean of the T components at hand, that of theta included: a lower bound, at most log T.
+    lower: float
+    upper: float
+    se: float
+
+
+def mutual_information(mixture: Mixture) -> MutualInformation:
+    """I[x; theta] = E[log q(x; theta) - log m(x)], from a draw of x for each theta.
+
+    m is known by T components only. With theta's own among them the estimate is too low, and at most log T;
+    without it too high. The two are close where the components overlap, and tell when T is too small.
     """
     components = mixture.components
     x = components.one_of_each(np.random.default_rng(mixture.seed))
-    values = components.log_own(x) - components.log_prob(x)
-    return chain_mean(values.reshape(mixture.shape))
+    own = components.log_own(x)
+    lower = chain_mean((own - components.log_prob(x)).reshape(mixture.shape))
+    upper = chain_mean((own - components.log_prob_of_others(x)).reshape(mixture.shape))
+    return MutualInformation(float(lower.value), float(upper.value), float(max(lower.se, upper.se)))
 
 
 class FisherInformation(NamedTuple):
@@ -82,34 +93,35 @@ def _log_normaliser(mixture: Mixture, flat: NDArray) -> ImportanceSample:
 
 
 class KLError(NamedTuple):
-    """E[KL(m_T || p)], its two parts, and the standard error of the whole."""
+    """E[KL(m_T || p)] with its standard error, and bounds on its part KL(m || p), the bias.
+
+    The rest is the KL variance, E[KL(m_T || m)].
+    """
 
     error: float
-    bias: float
-    variance: float
     se: float
+    bias_lower: float
+    bias_upper: float
 
 
 def kl_error(mixture: Mixture, components: int, log_evidence: float = 0.0) -> KLError:
     """The expected divergence of the mean of ``components`` T components from the target, bias and variance.
 
-    Draws of psi are shuffled and dealt into groups of T; m is the mixture of all of them. Infinite at lambda
-    = 1, where components are points.
+    Draws of psi are shuffled and dealt into groups of T. m, the limit of many components, is bounded as in
+    ``mutual_information``. Infinite at lambda = 1, where components are points.
     """
     total = len(mixture.components)
     if not 1 <= components <= total:
         raise ValueError(f"components must be from 1 to {total}, the draws of psi, found {components}")
     if mixture.lam == 1.0:
-        return KLError(np.inf, np.inf, np.inf, 0.0)
+        return KLError(np.inf, 0.0, np.inf, np.inf)
     rng = np.random.default_rng(mixture.seed)
     chosen = rng.permutation(total)[: total - total % components]
     groups = mixture.components.take(chosen)
     x = groups.one_of_each(rng)
     parts = [slice(start, start + components) for start in range(0, len(chosen), components)]
     log_few = np.concatenate([groups.take(part).log_prob(x[part]) for part in parts])
-    log_all = mixture.components.log_prob(x)
     log_p = mixture.psi.expected_log_density(groups) - log_evidence
-    by_group = (log_few - log_p).reshape(-1, components).mean(axis=1)
-    error, se = mean_and_se(by_group)
-    bias = float(np.mean(log_all - log_p))
-    return KLError(error, bias, error - bias, se)
+    error, se = mean_and_se((log_few - log_p).reshape(-1, components).mean(axis=1))
+    bias = [float(np.mean(log_m - log_p)) for log_m in (groups.log_prob_of_others(x), groups.log_prob(x))]
+    return KLError(error, se, *bias)

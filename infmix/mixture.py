@@ -245,6 +245,28 @@ class Mixture:
         arviz_io.save(groups, path)
 
 
+def sampler_fit(
+    psi: Psi,
+    theta: dict[str, NDArray],
+    stats: dict[str, NDArray],
+    seed: int,
+    seconds: float,
+    gradient_evaluations: int,
+    settings: dict[str, Any],
+) -> NutsFit:
+    """NUTS's run of psi as such; at lambda = 1 only mu counts, since omega is the width of a point there."""
+    return NutsFit(
+        name=f"psi of {psi.target.name}",
+        values={"mu": theta["mu"]} if psi.lam == 1.0 else theta,
+        sample_stats=stats,
+        seed=seed,
+        seconds=seconds,
+        gradient_evaluations=gradient_evaluations,
+        init_radius=None,
+        settings=settings,
+    )
+
+
 def chain_mean(values: NDArray) -> Expectation:
     """Mean of (chain, draw, ...) over the first two axes, with the standard error that ArviZ finds."""
     flat = values.reshape(*values.shape[:2], -1)

@@ -8,11 +8,10 @@ import os
 import xarray as xr
 
 from dais_stan import arviz_io
-from dais_stan.nuts import NutsFit
 from dais_stan.recipe import open_recipe, write_recipe
 from dais_stan.target import Target
 
-from .mixture import Mixture
+from .mixture import Mixture, sampler_fit
 from .psi import KINDS, Psi
 
 _RECORDED = (
@@ -61,18 +60,18 @@ def load(path: str | os.PathLike[str], target: Target | None = None) -> Mixture:
     target = target or open_recipe(record["target"])
     nodes, low, high = (saved[name].to_numpy() for name in ("nodes", "omega_min", "omega_max"))
     theta = {str(name): values.to_numpy() for name, values in groups["theta"].data_vars.items()}
+    psi = Psi(target, KINDS[record["components"]], record["lam"], nodes, low, high, record["fresh"])
     return Mixture(
-        psi=Psi(target, KINDS[record["components"]], record["lam"], nodes, low, high, record["fresh"]),
+        psi=psi,
         theta=theta,
-        sampler=NutsFit(
-            name=f"psi of {target.name}",
-            values={"mu": theta["mu"]} if record["lam"] == 1.0 else theta,
-            sample_stats={str(k): v.to_numpy() for k, v in groups["sample_stats"].data_vars.items()},
-            seed=record["seed"],
-            seconds=record["psi_seconds"],
-            gradient_evaluations=record["psi_gradients"],
-            init_radius=None,
-            settings=record["settings"],
+        sampler=sampler_fit(
+            psi,
+            theta,
+            {str(name): values.to_numpy() for name, values in groups["sample_stats"].data_vars.items()},
+            record["seed"],
+            record["psi_seconds"],
+            record["psi_gradients"],
+            record["settings"],
         ),
         **{name: record[name] for name in _RECORDED},
     )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dais_stan.target import Target
 
-from .information import kl_error
+from .information import KLError, kl_error
 from .mixture import Mixture
 from .sampling import mean_field_guess, sample
 
@@ -21,14 +21,16 @@ from .sampling import mean_field_guess, sample
 DEFAULT_LAMBDAS = (1.0, 1.155, 1.334, 1.540, 1.778, 2.371, 3.162, 4.217, 5.623, 10.0)
 
 
-class LambdaError(NamedTuple):
-    """The estimated error of T components at one lambda: a divergence in nats, or a squared error of f."""
+class SquaredError(NamedTuple):
+    """The estimated squared error of the mean of f over T components: squared bias and variance.
 
-    lam: float
+    ``se`` is the standard error of ``error``.
+    """
+
     error: float
-    bias: float
-    variance: float
     se: float
+    squared_bias: float
+    variance: float
 
 
 class Choice(NamedTuple):
@@ -36,7 +38,7 @@ class Choice(NamedTuple):
 
     lam: float
     mixture: Mixture
-    errors: list[LambdaError]
+    errors: list[KLError] | list[SquaredError]
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,11 @@ class LambdaPath:
         """The lambdas, (L,)."""
         return np.array([mixture.lam for mixture in self.mixtures])
 
-    def kl_errors(self, components: int, log_evidence: float = 0.0) -> list[LambdaError]:
+    def kl_errors(self, components: int, log_evidence: float = 0.0) -> list[KLError]:
         """E[KL(m_T || p)] for T ``components`` at each lambda, up to the log evidence."""
-        return [LambdaError(m.lam, *kl_error(m, components, log_evidence)) for m in self.mixtures]
+        return [kl_error(mixture, components, log_evidence) for mixture in self.mixtures]
 
-    def squared_errors(self, f: Callable[[NDArray], NDArray], components: int) -> list[LambdaError]:
+    def squared_errors(self, f: Callable[[NDArray], NDArray], components: int) -> list[SquaredError]:
         """Squared error of the mean of f over T independent ``components``, averaged over f's values.
 
         The truth is the expectation at lambda = 1, which is sampling and so unbiased; what its own Monte
@@ -68,7 +70,9 @@ class LambdaPath:
 
     def choose(self, components: int, f: Callable[[NDArray], NDArray] | None = None) -> Choice:
         """The lambda that is best for T ``components``, by divergence or by the squared error of f."""
-        errors = self.kl_errors(components) if f is None else self.squared_errors(f, components)
+        errors: list[KLError] | list[SquaredError] = (
+            self.kl_errors(components) if f is None else self.squared_errors(f, components)
+        )
         best = int(np.argmin([entry.error for entry in errors]))
         return Choice(self.mixtures[best].lam, self.mixtures[best], errors)
 
@@ -86,7 +90,7 @@ class LambdaPath:
 
 def _squared_error(
     mixture: Mixture, f: Callable[[NDArray], NDArray], components: int, truth: NDArray, truth_se: NDArray
-) -> LambdaError:
+) -> SquaredError:
     found = mixture.expect(f)
     gap = found.value - truth
     own = mixture.lam == 1.0
@@ -94,7 +98,7 @@ def _squared_error(
     variance = float(np.mean(mixture.component_values(f).var(axis=0, ddof=1))) / components
     # delta method for the squared bias; the variance is known far better
     se = 0.0 if own else float(2.0 * np.sqrt(np.sum(gap**2 * (found.se**2 + truth_se**2))) / gap.size)
-    return LambdaError(mixture.lam, max(bias, 0.0) + variance, max(bias, 0.0), variance, se)
+    return SquaredError(max(bias, 0.0) + variance, se, max(bias, 0.0), variance)
 
 
 def lambda_path(

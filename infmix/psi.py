@@ -134,32 +134,27 @@ class Psi:
         value = components.log_det + self.expected_log_density(components)
         return self.kind.half_log_fisher(theta) + self.lam * value
 
-    def sample(
-        self, guess: Guess, chains: int, seed: int, iter_warmup: int, iter_sampling: int, **options: Any
-    ) -> PsiRun:
-        """CmdStan's NUTS on psi, with a diagonal metric that starts at the guess's variances over lambda."""
+    def sample(self, guess: Guess, chains: int, seed: int, settings: Mapping[str, Any]) -> PsiRun:
+        """CmdStan's NUTS on psi, with a diagonal metric that starts at the guess's variances over lambda.
+
+        ``settings`` are arguments of CmdStanPy's ``CmdStanModel.sample``, iter_warmup and iter_sampling among
+        them.
+        """
         program = StanProgram.from_file(stan_models() / f"psi_{self.kind.name}.stan")
         model = cmdstan_model(program, HEADER)
         rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])
+        options = {
+            "inits": [self._start(guess, rng) for _ in range(chains)],
+            "metric": {"inv_metric": self._metric(guess)},
+            **settings,
+        }
+        lengths = {name: options.pop(name) for name in ("iter_warmup", "iter_sampling")}
         with tempfile.TemporaryDirectory(prefix="infmix-") as scratch:
-            data = self._data(Path(scratch), seed)
-            options = {
-                "inits": [self._start(guess, rng) for _ in range(chains)],
-                "metric": {"inv_metric": self._metric(guess)},
-                **options,
-            }
-            run = run_nuts(
-                model,
-                json.dumps(data),
-                chains=chains,
-                seed=seed,
-                iter_warmup=iter_warmup,
-                iter_sampling=iter_sampling,
-                options=options,
-            )
+            data = json.dumps(self._data(Path(scratch)))
+            run = run_nuts(model, data, chains=chains, seed=seed, options=options, **lengths)
             return PsiRun(run, *_read_reports(Path(scratch)))
 
-    def _data(self, scratch: Path, seed: int) -> dict[str, Any]:
+    def _data(self, scratch: Path) -> dict[str, Any]:
         library = library_of(self.target)
         data_file = scratch / "target.json"
         data_file.write_text(library.data or "{}", encoding="utf-8")

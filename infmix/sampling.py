@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dais_stan import fit
-from dais_stan.nuts import NutsFit
 from dais_stan.target import Target
 
-from .mixture import Mixture
+from .mixture import Mixture, sampler_fit
 from .nodes import default_count, moment_matched_nodes, plain_nodes
 from .psi import KINDS, OMEGA_MAX, OMEGA_MIN, POINT_OMEGA, Guess, Kind, Psi, library_of
 
+#: psi bends more than a posterior does: CmdStan's 0.8 leaves a few divergences on curved targets.
+ADAPT_DELTA = 0.9
 #: How the error of the nodes is estimated: so many draws of psi, and so many times the nodes.
 _ERROR_DRAWS, _ERROR_FACTOR = 200, 8
 
@@ -56,7 +57,7 @@ def sample(
     guess
         Mean and standard deviations to start from; None: a mean-field fit.
     cmdstan
-        Further arguments of CmdStanPy's ``CmdStanModel.sample``, such as ``adapt_delta``.
+        Further arguments of CmdStanPy's ``CmdStanModel.sample``, such as ``adapt_delta``, here 0.9.
 
     Raises ValueError for an argument, TargetError where the target has no density near the start.
     """
@@ -67,21 +68,19 @@ def sample(
     began, gradients = time.perf_counter(), target.counts.gradient
     guess = guess or mean_field_guess(target, seed)
     psi = make_psi(target, kind, lam, guess, nodes, seed, fresh_nodes)
-    run = psi.sample(guess, chains, seed, iter_warmup, iter_sampling, **cmdstan)
+    settings = {
+        "iter_warmup": iter_warmup,
+        "iter_sampling": iter_sampling,
+        "adapt_delta": ADAPT_DELTA,
+        **cmdstan,
+    }
+    run = psi.sample(guess, chains, seed, settings)
     theta = _theta(run.nuts.names, run.nuts.draws, kind, target.dim)
-    settings = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling, **cmdstan}
     mixture = Mixture(
         psi=psi,
         theta=theta,
-        sampler=NutsFit(
-            name=f"psi of {target.name}",
-            values={"mu": theta["mu"]} if lam == 1.0 else theta,
-            sample_stats=run.nuts.stats,
-            seed=seed,
-            seconds=run.nuts.seconds,
-            gradient_evaluations=run.nuts.gradient_evaluations,
-            init_radius=None,
-            settings=settings,
+        sampler=sampler_fit(
+            psi, theta, run.nuts.stats, seed, run.nuts.seconds, run.nuts.gradient_evaluations, settings
         ),
         node_error=node_error(psi, theta, seed),
         seed=seed,

@@ -37,7 +37,7 @@ def mix(
     chains: Annotated[int, typer.Option(min=1)] = 4,
     iter_warmup: Annotated[int, typer.Option(min=0)] = 1000,
     iter_sampling: Annotated[int, typer.Option(min=1)] = 1000,
-    adapt_delta: Annotated[float, typer.Option(min=0, max=1)] = 0.8,
+    adapt_delta: Annotated[float, typer.Option(min=0, max=1)] = 0.9,
     engine: EngineName = "auto",
     quiet: Quiet = False,
     as_json: Json = False,
@@ -94,11 +94,11 @@ def _report_path(grid: LambdaPath, budget: int, out_file: Path | None, quiet: bo
     """A row for each lambda: its error with a budget of T components, and how NUTS did."""
     rows = [
         {
-            "lambda": entry.lam,
+            "lambda": mixture.lam,
             "kl_error": entry.error,
             "kl_error_se": entry.se,
-            "kl_bias": entry.bias,
-            "kl_variance": entry.variance,
+            "kl_bias_lower": entry.bias_lower,
+            "kl_bias_upper": entry.bias_upper,
             "gradients": mixture.gradient_evaluations,
             "verdict": mixture.verdict(),
             "out": _saved(mixture, out_file),
@@ -110,9 +110,11 @@ def _report_path(grid: LambdaPath, budget: int, out_file: Path | None, quiet: bo
         return
     if quiet:
         return
-    table = Table("lambda", "KL error", "se", "bias", "variance", "gradients", box=None, header_style="bold")
+    table = Table(
+        "lambda", "KL error", "se", "bias above", "bias below", "gradients", box=None, header_style="bold"
+    )
     for row in rows:
-        figures = [row[name] for name in ("kl_error", "kl_error_se", "kl_bias", "kl_variance")]
+        figures = [row[name] for name in ("kl_error", "kl_error_se", "kl_bias_lower", "kl_bias_upper")]
         table.add_row(f"{row['lambda']:g}", *(f"{x:.4g}" for x in figures), f"{row['gradients']:,}")
     out.print(table)
     best = grid.choose(budget)
