@@ -80,6 +80,11 @@ def gaussian(values: Values, data: Data) -> float:
     return stats.multivariate_normal.logpdf(values["x"], data["m"], data["S"])
 
 
+def laplace_mixture(values: Values, data: Data) -> float:
+    parts = [stats.laplace.logpdf(values["x"], mode, 0.75) for mode in (-1.5, 1.5)]
+    return float(np.logaddexp(parts[0] + np.log(0.4), parts[1] + np.log(0.6)))
+
+
 def beta_binomial(values: Values, data: Data) -> float:
     theta, n, y, a, b = values["theta"], data["n"], data["y"], data["a"], data["b"]
     choose = gammaln(n + 1) - gammaln(y + 1) - gammaln(n - y + 1)
@@ -184,6 +189,7 @@ FORMS = {
     "banana": ClosedForm(banana),
     "funnel": ClosedForm(funnel),
     "gaussian": ClosedForm(gaussian),
+    "laplace_mixture": ClosedForm(laplace_mixture),
     "beta_binomial": ClosedForm(beta_binomial),
     "conjugate_normal": ClosedForm(conjugate_normal),
 }
