@@ -25,7 +25,8 @@ class Fit:
 
     ``params`` are those of ``family`` in the whitened coordinates of ``whitening``. ``importance`` holds
     fresh draws of q and their weights. ``counts`` are the evaluations that the fit cost, ``seconds`` its
-    wall time without compiling. ``warnings`` holds sentences on what is wrong; empty is good.
+    wall time without compiling. ``warnings`` holds sentences on what is wrong; empty is good. ``choice`` says
+    what method "auto" tried and why it took this.
     """
 
     target: Target
@@ -43,6 +44,7 @@ class Fit:
     counts: EvaluationCounts
     seconds: float
     warnings: list[str] = field(default_factory=list)
+    choice: str = ""
 
     def __post_init__(self) -> None:
         if not self.warnings:
@@ -186,6 +188,7 @@ class Fit:
             "stopped_by": self.stopped_by,
             "iterations": self.iterations,
             "start": self.start_note,
+            "choice": self.choice,
             "elbo": self.elbo,
             "elbo_se": self.elbo_se,
             "log_evidence": self.log_evidence,

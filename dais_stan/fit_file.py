@@ -11,6 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from . import arviz_io
+from .adaptive import MixtureFit
 from .annealed import AnnealedFit
 from .approximation import Fit
 from .families import FAMILIES
@@ -18,6 +19,7 @@ from .importance import importance_sample
 from .objectives.dais import Annealing
 from .optimize import Trace
 from .recipe import open_recipe, write_recipe
+from .student_mixture import StudentMixture
 from .target import EvaluationCounts, Target
 from .whitening import Whitening
 
@@ -37,6 +39,7 @@ def variational_group(fit: Fit) -> xr.Dataset:
         "importance_log_q": (("importance_draw",), sample.log_q),
         "importance_log_proposal": (("importance_draw",), sample.log_proposal),
         **_annealing_arrays(fit),
+        **_mixture_arrays(fit),
         **{f"trace_{name}": (("window",), np.asarray(values)) for name, values in vars(fit.trace).items()},
     }
     record = {
@@ -50,6 +53,7 @@ def variational_group(fit: Fit) -> xr.Dataset:
         "counts": vars(fit.counts),
         "seconds": fit.seconds,
         "warnings": fit.warnings,
+        "choice": fit.choice,
         "n_q": sample.n_q,
         "target": write_recipe(fit.target),
     }
@@ -72,7 +76,7 @@ def load(path: str | os.PathLike[str], target: Target | None = None) -> Fit:
     record = json.loads(saved.attrs["fit"])
     target = target or open_recipe(record["target"])
     values = {str(name): saved[name].to_numpy() for name in saved.data_vars}
-    fit_type, extra = _annealing(values)
+    fit_type, extra = _kind(values)
     trace = Trace(**{name: values[f"trace_{name}"].tolist() for name in vars(Trace())})
     return fit_type(
         target=target,
@@ -92,7 +96,16 @@ def load(path: str | os.PathLike[str], target: Target | None = None) -> Fit:
         **extra,
         **{
             key: record[key]
-            for key in ("stopped_by", "iterations", "seed", "settings", "start_note", "seconds", "warnings")
+            for key in (
+                "stopped_by",
+                "iterations",
+                "seed",
+                "settings",
+                "start_note",
+                "seconds",
+                "warnings",
+                "choice",
+            )
         },
     )
 
@@ -111,8 +124,21 @@ def _annealing_arrays(fit: Fit) -> dict[str, Any]:
     }
 
 
-def _annealing(values: dict[str, NDArray]) -> tuple[type[Fit], dict[str, Any]]:
+def _mixture_arrays(fit: Fit) -> dict[str, Any]:
+    if not isinstance(fit, MixtureFit):
+        return {}
+    return {
+        "mixture_weights": (("component",), fit.mixture.weights),
+        "mixture_means": (("component", "whitened"), fit.mixture.means),
+        "mixture_factors": (("component", "whitened", "column"), fit.mixture.factors),
+    }
+
+
+def _kind(values: dict[str, NDArray]) -> tuple[type[Fit], dict[str, Any]]:
     """The kind of fit, and what it has beside what every fit has."""
+    if "mixture_weights" in values:
+        parts = (values[f"mixture_{name}"] for name in ("weights", "means", "factors"))
+        return MixtureFit, {"mixture": StudentMixture(*parts)}
     if "annealing_steps" not in values:
         return Fit, {}
     mean, factor, steps, betas = (values[f"annealing_{name}"] for name in Annealing._fields[:4])

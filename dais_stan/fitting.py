@@ -19,7 +19,7 @@ from .families import FAMILIES
 from .importance import ImportanceSample
 from .methods import make_method, options_of
 from .optimize import Checkpoint, Optimum, Progress, Schedule, maximize
-from .start import find_start
+from .start import Start, find_start
 from .target import EvaluationCounts, Target
 from .whitening import WhitenedTarget
 
@@ -32,7 +32,7 @@ def fit(
     method: str = "fullrank",
     *,
     seed: int | None = None,
-    start: str | ArrayLike | Mapping[str, Any] | None = None,
+    start: str | ArrayLike | Mapping[str, Any] | Start | None = None,
     schedule: Schedule | None = None,
     importance_draws: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -44,6 +44,7 @@ def fit(
     """Approximate the posterior of ``target`` by a variational family.
 
     method
+        "auto" (the simplest of a short ladder that passes its own checks; see ``dais_stan.auto``);
         "meanfield" (diagonal Gaussian) or "fullrank" (Gaussian with any covariance), both on the
         unconstrained space, maximising the ELBO; "iwvi" (the bound of N particles); "dais0" and "dais"
         (annealed importance sampling with N particles and K transitions: the fit is q0, or the ends of the
@@ -78,12 +79,25 @@ def fit(
     Raises ValueError for an argument, TargetError where the density is finite nowhere near the start.
     Statistical trouble is not an exception: it is in ``Fit.warnings`` and is warned of.
     """
+    if method == "auto":
+        return _auto(
+            target,
+            start,
+            preset,
+            options,
+            seed=seed,
+            importance_draws=importance_draws,
+            schedule=schedule,
+            checkpoint=checkpoint,
+            resume=resume,
+            progress=progress,
+        )
     chosen = make_method(method, preset, **options)
-    count = _importance_draws(importance_draws, target.dim)
+    count = importance_count(importance_draws, target.dim)
     family = FAMILIES[chosen.family](target.dim)
     schedule = schedule or chosen.schedule
     start = chosen.start if start is None else start
-    seed = int(np.random.SeedSequence().entropy % 2**31) if seed is None else seed  # type: ignore[operator]
+    seed = fresh_seed() if seed is None else seed
     start_rng, run_rng, draws_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
     began, before = time.perf_counter(), replace(target.counts)
 
@@ -120,7 +134,7 @@ def fit(
         seed=seed,
         settings=settings,
         start_note=origin.note,
-        counts=_counts_since(before, target.counts),
+        counts=counts_since(before, target.counts),
         seconds=time.perf_counter() - began,
         **reported,
     )
@@ -131,7 +145,22 @@ def fit(
     return result
 
 
-def _importance_draws(asked: int | None, dim: int) -> int:
+def _auto(target: Target, start: Any, preset: str | None, options: dict[str, Any], **rest: Any) -> Fit:
+    from .auto import fit_auto  # which needs fit
+
+    given = [*(["start"] if start is not None else []), *(["preset"] if preset else []), *options]
+    if given:
+        raise ValueError(f"method 'auto' takes no {', '.join(given)}: it chooses for itself")
+    return fit_auto(target, **rest)
+
+
+def fresh_seed() -> int:
+    """A seed from the system."""
+    return int(np.random.SeedSequence().entropy % 2**31)  # type: ignore[operator]
+
+
+def importance_count(asked: int | None, dim: int) -> int:
+    """How many importance draws to take of a target with ``dim`` parameters; None leaves it to us."""
     if asked is None:
         return int(min(10_000, max(1_000, MAX_DRAWS_BYTES / (8 * dim))))
     if asked < 1:
@@ -139,7 +168,8 @@ def _importance_draws(asked: int | None, dim: int) -> int:
     return asked
 
 
-def _counts_since(before: EvaluationCounts, now: EvaluationCounts) -> EvaluationCounts:
+def counts_since(before: EvaluationCounts, now: EvaluationCounts) -> EvaluationCounts:
+    """The evaluations between two readings of a target's counts."""
     numbers = ("log_density", "gradient", "hvp", "rejected")
     spent = {name: getattr(now, name) - getattr(before, name) for name in numbers}
     return EvaluationCounts(**spent, last_rejection=now.last_rejection if spent["rejected"] else "")

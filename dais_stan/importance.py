@@ -41,6 +41,14 @@ class ImportanceSample:
     def log_weight(self) -> NDArray:
         return self.log_p - self.log_proposal
 
+    def moments(self, weighted: bool = True) -> tuple[NDArray, NDArray]:
+        """Mean (D,) and covariance (D, D) of the draws, self-normalised by smoothed weight or not."""
+        weight = np.exp(self.log_weight_smoothed) if weighted else np.isfinite(self.log_p).astype(float)
+        weight = weight / weight.sum()
+        mean = weight @ self.z
+        centred = self.z - mean
+        return mean, (centred * weight[:, None]).T @ centred
+
     def resample(self, n: int, rng: np.random.Generator) -> NDArray:
         """Indices of ``n`` draws by systematic resampling on the smoothed weights, in random order."""
         weight = np.exp(self.log_weight_smoothed)

@@ -82,6 +82,8 @@ def report(
     if len(summary) > len(shown):
         out.print(f"... and {len(summary) - len(shown)} scalars more")
     out.print(_headline(attributes), highlight=False, soft_wrap=True)
+    if attributes.get("choice"):
+        out.print(escape(attributes["choice"]), highlight=False, soft_wrap=True)
     out.print(escape(attributes["verdict"]), style="bold", highlight=False, soft_wrap=True)
     if out_file:
         out.print(f"Saved to {escape(str(out_file))}", highlight=False, soft_wrap=True)

@@ -19,7 +19,9 @@ from .common import Data, EngineName, Json, Model, Quiet, Seed, Threads, err, lo
 def fit(
     model: Model,
     data: Data = None,
-    method: Annotated[str, typer.Option(help="meanfield, fullrank, iwvi, dais0, dais or msc.")] = "fullrank",
+    method: Annotated[
+        str, typer.Option(help="auto, meanfield, fullrank, iwvi, dais0, dais or msc.")
+    ] = "fullrank",
     seed: Seed = None,
     out_file: Annotated[
         Path | None, typer.Option("--out", metavar="FIT.nc", help="Where to save the fit.")
@@ -58,7 +60,8 @@ def fit(
         "family": family,
     }
     options = {name: value for name, value in given.items() if value is not None}
-    schedule = make_method(method, preset, **options).schedule
+    # The ladder of "auto" begins with full rank, which has the schedule and the progress to show.
+    schedule = make_method("fullrank" if method == "auto" else method, preset, **options).schedule
     if max_iterations:
         schedule = replace(schedule, max_iterations=max_iterations)
     writable(out_file)
