@@ -5,7 +5,9 @@ Each maps points (N, D) to values (N, F), and ``expectation`` maps T components 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,20 +63,27 @@ class Sinusoids:
         return cls(directions, rng.uniform(0.0, 2.0 * np.pi, (count, frequencies)), alpha)
 
     @property
-    def _frequencies(self) -> NDArray:
-        return np.arange(1.0, self.phases.shape[1] + 1.0)
+    def amplitudes(self) -> NDArray:
+        """w^alpha, (W,)."""
+        return np.arange(1.0, self.phases.shape[1] + 1.0) ** self.alpha
+
+    @cached_property
+    def waves(self) -> NDArray:
+        """w t_w, (F, W, D)."""
+        return self.directions * np.arange(1.0, self.phases.shape[1] + 1.0)[:, None]
 
     def __call__(self, x: NDArray) -> NDArray:
-        amplitude = self._frequencies**self.alpha
-        return np.stack([np.sin(self._angle(i, x)) @ amplitude for i in range(len(self.phases))], axis=1)
+        values = [np.sin(self._angle(i, x)) @ self.amplitudes for i in range(len(self.phases))]
+        return np.stack(values, axis=1)
 
     def expectation(self, components: Components) -> NDArray:
-        amplitude, out = self._frequencies**self.alpha, []
-        for i, directions in enumerate(self.directions):
-            waves = directions * self._frequencies[:, None]
+        return np.stack([waves @ self.amplitudes for waves in self.expected_waves(components)], axis=1)
+
+    def expected_waves(self, components: Components) -> Iterator[NDArray]:
+        """For one function after another, the expectations of its sinusoids without amplitudes, (T, W)."""
+        for i, waves in enumerate(self.waves):
             damping = np.exp(-0.5 * components.variance_along(waves))
-            out.append((np.sin(self._angle(i, components.location)) * damping) @ amplitude)
-        return np.stack(out, axis=1)
+            yield np.sin(self._angle(i, components.location)) * damping
 
     def _angle(self, i: int, x: NDArray) -> NDArray:
-        return x @ (self.directions[i] * self._frequencies[:, None]).T + self.phases[i]
+        return x @ self.waves[i].T + self.phases[i]

@@ -61,7 +61,7 @@ def sample(
 
     Raises ValueError for an argument, TargetError where the target has no density near the start.
     """
-    kind = _kind(components)
+    kind = find_kind(components)
     kind.check_lambda(lam, target.dim)
     seed = int(np.random.SeedSequence().entropy % 2**31) if seed is None else seed  # type: ignore[operator]
     library_of(target)
@@ -127,7 +127,8 @@ def _nodes(count: int | None, dim: int, lam: float, seed: int, fresh: bool) -> N
     return moment_matched_nodes(count or default_count(dim), dim, seed)
 
 
-def _kind(name: str) -> Kind:
+def find_kind(name: str) -> Kind:
+    """The kind of components of this name; raises ValueError where there is none."""
     if name not in KINDS:
         raise ValueError(f"components must be one of {', '.join(KINDS)}, found {name!r}")
     return KINDS[name]

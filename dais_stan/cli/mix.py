@@ -44,10 +44,12 @@ def mix(
 ) -> None:
     """Sample the components of an infinite mixture with NUTS: a posterior between sampling and VI."""
     import infmix
+    from infmix.sampling import find_kind
 
     from ..target import Target
 
     chosen = _lambda(lam, budget, path)
+    find_kind(components).check_lambda(chosen or 1.0, dim=0)  # before the program is compiled
     log_steps(quiet)
     writable(out_file)
     target = Target.from_stan(model, data=data, engine=engine)

