@@ -72,12 +72,21 @@ class AnnealingParameters:
         step: float = 0.3,
         log_mass: float = 0.0,
         retention: float = 0.7,
+        stiffness: float = 1.0,
     ) -> NDArray:
-        """A start (n_params,): beta rises in equal steps; ``q0`` None is the standard normal."""
+        """A start (n_params,); ``q0`` None is the standard normal.
+
+        ``stiffness`` is the largest curvature of the log density where q0 has its mass, in q0's units. That
+        of the bridge at beta is 1 + beta (stiffness - 1). Betas start so that it grows by one factor from
+        each bridge to the next, and steps at ``step`` over its root. At 1 both are equal throughout.
+        """
         share = (retention - LEAST_RETENTION) / (MOST_RETENTION - LEAST_RETENTION)
+        growth = max(np.log(stiffness), 1e-12) * np.arange(self.transitions + 1) / self.transitions
+        increments = np.log(np.diff(np.expm1(growth)))
         params = np.zeros(self.n_params)
         params[self._slices["q0"]] = self.family.initial() if q0 is None else q0
-        params[self._slices["steps"]] = np.log(step)
+        params[self._slices["steps"]] = np.log(step) - 0.5 * growth[1:]
+        params[self._slices["betas"]] = increments - increments.mean()
         params[self._slices["mass"]] = log_mass
         params[self._slices["momentum"]] = logit(share)
         return params
