@@ -32,13 +32,15 @@ INDEPENDENT = 0.8
 QUANTILES = (0.05, 0.5, 0.95)
 
 
-def make_reference(posterior: Posterior, seed: int = 1, parallel_chains: int | None = None) -> dict[str, Any]:
+def make_reference(
+    posterior: Posterior, seed: int = 1, engine: str = "auto", parallel_chains: int | None = None
+) -> dict[str, Any]:
     """A record of plain values: names, moments with their errors, quantiles, diagnostics, settings, cost.
 
     ``default_nuts`` is one default run (4 chains of 1000 + 1000): what a user pays, and how near it comes.
     Raises TargetError where no setting passes; the message says what failed last.
     """
-    target = posterior.target()
+    target = posterior.target(engine)
     faults: list[str] = []
     for thin, adapt_delta in SETTINGS:
         fit = _sample(

@@ -10,6 +10,7 @@ import typer
 
 from .. import __version__
 from ..errors import DaisStanError
+from .bench import app as bench
 from .common import fail, out, show_warning
 from .compare import compare
 from .doctor import doctor
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 for command in (fit, sample, mix, compare, reference, doctor):
     app.command()(command)
+app.add_typer(bench, name="bench")
 
 
 def main() -> None:

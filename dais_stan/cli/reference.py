@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .common import Quiet, log_steps, out, writable
+from .common import EngineName, Quiet, log_steps, out, writable
 
 Clone = Annotated[
     Path | None,
@@ -28,6 +28,7 @@ def reference(
     posteriordb: Clone = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 2)] = 1,
     parallel_chains: Annotated[int | None, typer.Option(min=1, help="Chains at a time.")] = None,
+    engine: EngineName = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Run ten long chains of NUTS to posteriordb's standard, and keep moments, errors and diagnostics."""
@@ -36,7 +37,7 @@ def reference(
 
     log_steps(quiet)
     out_file = writable(out_file or Path(f"{name}.json")) or Path()
-    record = make_reference(find(name, open_folder(posteriordb)), seed, parallel_chains)
+    record = make_reference(find(name, open_folder(posteriordb)), seed, engine, parallel_chains)
     out_file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     if not quiet:
         worst, settings = max(record["rhat"]), record["sampler"]
