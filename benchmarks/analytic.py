@@ -55,6 +55,20 @@ def gp_posterior(data: dict[str, Any]) -> tuple[NDArray, NDArray, float]:
     return gain @ y, kernel - gain @ kernel, float(log_evidence)
 
 
+def gp_prediction(
+    data: dict[str, Any], mean: NDArray, covariance: NDArray, x: NDArray
+) -> tuple[NDArray, NDArray]:
+    """Mean and standard deviations of the latent function at x (n,), where at the data's t it is N(mean,
+    covariance).
+    """
+    t = np.asarray(data["t"])
+    kernel = np.exp(-0.5 * ((t[:, None] - t) / data["rho"]) ** 2) + data["jitter"] * np.eye(len(t))
+    cross = np.exp(-0.5 * ((x[:, None] - t) / data["rho"]) ** 2)
+    weights = np.linalg.solve(kernel, cross.T).T
+    variance = 1.0 + ((weights @ covariance) * weights).sum(axis=1) - (weights * cross).sum(axis=1)
+    return weights @ mean, np.sqrt(np.maximum(variance, 0.0))
+
+
 @cache
 def library() -> ctypes.CDLL:
     """The compiled ``analytic.cpp``."""

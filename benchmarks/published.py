@@ -1,8 +1,8 @@
 """The tables of Zenn & Bamler (2024) beside ours: errors of posterior means and standard deviations.
 
 ``published.json`` holds tables 1 to 12 and 14 to 23, one entry a number. Our rows have ``group`` (the data
-set), ``d``, ``method``, ``particles``, ``transitions`` (0 where there are none), ``seed`` and ``mae``, the
-errors of each estimate that the method has: {"mean", "std"}.
+set), ``d``, ``preset``, ``method``, ``particles``, ``transitions`` (0 where there are none), ``seed`` and
+``mae``, the errors of each estimate that the method has: {"mean", "std"}.
 """
 
 from __future__ import annotations
@@ -52,19 +52,27 @@ def absolute_errors(mean: NDArray, sd: NDArray, reference: tuple[NDArray, NDArra
 
 
 def comparison_table(rows: Iterable[Row]) -> str:
-    """Ours beside the published number for each data set, N, K, method and moment, with their ratio."""
+    """Ours beside the published number for each data set, settings, N, K, method and moment, their ratio, how
+    many runs ours is of, and the iterations and seconds of one.
+    """
     lines = []
-    for (*place, _), runs in group(rows, "group", "d", "particles", "transitions", "method").items():
+    keys = ("group", "d", "preset", "particles", "transitions", "method")
+    for (name, d, preset, n, k, _), runs in group(rows, *keys).items():
+        cost = (len(runs), _mean_of(runs, "iterations_run"), _mean_of(runs, "seconds"))
         for method in runs[0]["mae"]:
             for kind in ("mean", "std"):
                 ours = [run["mae"][method][kind] for run in runs]
-                lines.append(
-                    (*place, method, kind, mean_and_sd(ours), *_beside(tuple(place), method, kind, ours))
-                )
-    return markdown(("data", "d", "N", "K", "method", "error of", "ours", "published", "ratio"), lines)
+                beside = _beside((name, d, n, k), method, kind, ours)
+                lines.append((name, d, preset, n, k, method, kind, mean_and_sd(ours), *beside, *cost))
+    headings = ("data", "d", "settings", "N", "K", "method", "error of", "ours", "published", "ratio")
+    return markdown((*headings, "runs", "iterations", "seconds"), lines)
 
 
-def _beside(place: tuple[Any, ...], method: str, kind: str, ours: list[float]) -> tuple[str, str]:
+def _mean_of(runs: list[Row], key: str) -> str:
+    return f"{np.mean([run[key] for run in runs]):.0f}"
+
+
+def _beside(place: tuple[str, int, int, int], method: str, kind: str, ours: list[float]) -> tuple[str, str]:
     """The published number and how many times as large ours is; empty where there is none."""
     name, d, particles, transitions = place
     theirs = published().get((name, d, kind, _column(method, transitions), particles))
@@ -80,15 +88,16 @@ def plot_errors(rows: list[Row], path: Any) -> None:
         1, len(sets), figsize=(4 * len(sets), 3.5), layout="constrained", squeeze=False
     )
     for axes, ((name, d), runs) in zip(panels[0], sets.items(), strict=True):
-        curves: dict[tuple[str, int], dict[int, list[float]]] = {}
+        curves: dict[tuple[str, int, str], dict[int, list[float]]] = {}
         for run in runs:
             for method in run["mae"]:
-                curve = curves.setdefault((method, run["transitions"]), {})
+                curve = curves.setdefault((method, run["transitions"], run["preset"]), {})
                 curve.setdefault(run["particles"], []).append(run["mae"][method]["std"])
-        for (method, transitions), curve in sorted(curves.items()):
-            label = f"{method}({transitions})" if transitions else method
+        for (method, transitions, preset), curve in sorted(curves.items()):
+            label = (f"{method}({transitions})" if transitions else method) + f", {preset}"
             n = sorted(curve)
-            (line,) = axes.plot(n, [np.mean(curve[i]) for i in n], "o-", markersize=3, label=label)
+            style = "o-" if preset == "paper" else "*"
+            (line,) = axes.plot(n, [np.mean(curve[i]) for i in n], style, markersize=4, label=label)
             theirs = {i: published().get((name, d, "std", _column(method, transitions), i)) for i in n}
             known = [(i, number[0]) for i, number in theirs.items() if number]
             if known:
