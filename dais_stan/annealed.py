@@ -13,6 +13,7 @@ from .engines.dais import annealed_draws
 from .errors import TargetError
 from .importance import ImportanceSample, importance_sample
 from .objectives.dais import Annealing
+from .objectives.flow_annealing import PulledBack, annealable
 from .whitening import WhitenedTarget
 
 #: Trajectories that end where there is no density are run again at most as often.
@@ -20,7 +21,7 @@ MOST_ROUNDS = 20
 
 
 def annealed_importance(
-    density: WhitenedTarget, path: Annealing, count: int, rng: np.random.Generator
+    density: WhitenedTarget | PulledBack, path: Annealing, count: int, rng: np.random.Generator
 ) -> ImportanceSample:
     """Fresh trajectories' ends with their annealed weights.
 
@@ -29,9 +30,10 @@ def annealed_importance(
     """
     end = annealed_draws(density, path, count, rng)
     usable = np.isfinite(end.log_weight)
-    log_p = np.where(usable, end.log_f, -np.inf) - density.whitening.log_det
-    log_q = np.where(usable, end.log_f - end.log_weight, 0.0) - density.whitening.log_det
-    z = density.whitening.to_z(np.where(usable[:, None], end.z, path.mean))  # an overflowed end is nowhere
+    # An overflowed end is nowhere.
+    z, log_det = density.to_target(np.where(usable[:, None], end.z, path.mean))
+    log_p = np.where(usable, end.log_f, -np.inf) - log_det
+    log_q = np.where(usable, end.log_f - end.log_weight, 0.0) - log_det
     return importance_sample(z, log_p, log_q)
 
 
@@ -80,7 +82,7 @@ class AnnealedFit(Fit):
 
     def _unweighted(self, n: int, rng: np.random.Generator) -> tuple[NDArray, NDArray]:
         """Ends of fresh trajectories (n, D), and log f less the log weight at each (n,)."""
-        density = WhitenedTarget(self.target, self.whitening)
+        density = annealable(WhitenedTarget(self.target, self.whitening), self.family, self.params)
         z, log_q = np.empty((n, self.target.dim)), np.empty(n)
         done = 0
         for _ in range(MOST_ROUNDS):

@@ -96,7 +96,7 @@ class Fit:
 
     @cached_property
     def _moments(self) -> tuple[NDArray, NDArray]:
-        return self.whitening.affine(*self.family.moments(self.params))  # type: ignore[attr-defined]
+        return self.whitening.affine(*self.family.moments(self.params))
 
     @property
     def mean(self) -> NDArray:

@@ -45,6 +45,7 @@ def variational_group(fit: Fit) -> xr.Dataset:
     record = {
         "method": fit.method,
         "family": fit.family.name,
+        "family_options": fit.family.options,
         "stopped_by": fit.stopped_by,
         "iterations": fit.iterations,
         "seed": fit.seed,
@@ -81,7 +82,7 @@ def load(path: str | os.PathLike[str], target: Target | None = None) -> Fit:
     return fit_type(
         target=target,
         method=record["method"],
-        family=FAMILIES[record["family"]](target.dim),
+        family=FAMILIES[record["family"]](target.dim, **record["family_options"]),
         params=values["params"],
         whitening=Whitening(values["centre"], values["scale"]),
         importance=importance_sample(

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .approximation import Fit
-from .families import FAMILIES
 from .importance import ImportanceSample
 from .methods import make_method, options_of
 from .optimize import Checkpoint, Optimum, Progress, Schedule, maximize
@@ -46,9 +45,10 @@ def fit(
     method
         "auto" (the simplest of a short ladder that passes its own checks; see ``dais_stan.auto``);
         "meanfield" (diagonal Gaussian) or "fullrank" (Gaussian with any covariance), both on the
-        unconstrained space, maximising the ELBO; "iwvi" (the bound of N particles); "dais0" and "dais"
-        (annealed importance sampling with N particles and K transitions: the fit is q0, or the ends of the
-        trajectories with their weights); "msc" (Markovian score climbing).
+        unconstrained space, maximising the ELBO; "flow" (the same for a normalising flow); "iwvi" (the
+        bound of N particles); "dais0" and "dais" (annealed importance sampling with N particles and K
+        transitions: the fit is q0, or the ends of the trajectories with their weights); "msc" (Markovian
+        score climbing).
     seed
         An integer; the same seed gives the same fit, whatever the number of threads. None takes one from
         the system and records it.
@@ -73,8 +73,9 @@ def fit(
         Those of the method, all fields of its record in ``dais_stan.methods``; the chief ones:
         ``draws_per_step`` and ``stick_the_landing`` (meanfield, fullrank); ``particles`` N (iwvi, dais0,
         dais, msc); ``transitions`` K, ``mass`` "diagonal" or "scaled", and ``learn``, the parts that are
-        learned (dais0, dais); ``chains`` (msc); ``family`` of q or q0, "meanfield" or "fullrank" (these
-        four).
+        learned (dais0, dais); ``chains`` (msc); ``family`` of q or q0 (these four, and flow): "meanfield",
+        "fullrank", or a flow, "planar", "iaf", "o-sylvester", "h-sylvester" or "t-sylvester", with
+        ``flows``, how many, and for o-sylvester ``columns``.
 
     Raises ValueError for an argument, TargetError where the density is finite nowhere near the start.
     Statistical trouble is not an exception: it is in ``Fit.warnings`` and is warned of.
@@ -94,14 +95,14 @@ def fit(
         )
     chosen = make_method(method, preset, **options)
     count = importance_count(importance_draws, target.dim)
-    family = FAMILIES[chosen.family](target.dim)
+    family = chosen.make_family(target.dim)
     schedule = schedule or chosen.schedule
     start = chosen.start if start is None else start
     seed = fresh_seed() if seed is None else seed
     start_rng, run_rng, draws_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
     began, before = time.perf_counter(), replace(target.counts)
 
-    origin = find_start(target, start, dense=chosen.family == "fullrank", rng=start_rng)
+    origin = find_start(target, start, dense=chosen.family != "meanfield", rng=start_rng)
     settings = {
         "method": method,
         "seed": seed,

@@ -73,6 +73,10 @@ class WhitenedTarget:
         self.whitening = whitening
         self.dim = target.dim
 
+    def to_target(self, u: NDArray) -> tuple[NDArray, NDArray]:
+        """The target's points (N, D) at u, with log |det| of the way there (N,)."""
+        return self.whitening.to_z(u), np.full(len(u), self.whitening.log_det)
+
     def log_density(self, u: NDArray) -> NDArray:
         return self.target.log_density(self.whitening.to_z(u)) + self.whitening.log_det
 

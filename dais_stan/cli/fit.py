@@ -20,7 +20,7 @@ def fit(
     model: Model,
     data: Data = None,
     method: Annotated[
-        str, typer.Option(help="auto, meanfield, fullrank, iwvi, dais0, dais or msc.")
+        str, typer.Option(help="auto, meanfield, fullrank, flow, iwvi, dais0, dais or msc.")
     ] = "fullrank",
     seed: Seed = None,
     out_file: Annotated[
@@ -28,14 +28,19 @@ def fit(
     ] = None,
     start: Annotated[str | None, typer.Option(help="mode (the default), pathfinder or zero.")] = None,
     draws_per_step: Annotated[
-        int | None, typer.Option(help="Draws in each gradient estimate (meanfield, fullrank).")
+        int | None, typer.Option(help="Draws in each gradient estimate (meanfield, fullrank, flow).")
     ] = None,
     particles: Annotated[int | None, typer.Option(help="N (iwvi, dais0, dais, msc).")] = None,
     transitions: Annotated[int | None, typer.Option(help="K (dais0, dais).")] = None,
     chains: Annotated[int | None, typer.Option(help="Chains that share q (msc).")] = None,
     family: Annotated[
-        str | None, typer.Option(help="meanfield or fullrank, of q (iwvi, msc) or q0 (dais0, dais).")
+        str | None,
+        typer.Option(
+            help="Of q, or q0 (dais0, dais): meanfield, fullrank, planar, iaf, o-, h- or t-sylvester."
+        ),
     ] = None,
+    flows: Annotated[int | None, typer.Option(help="How many flows (a flow's family).")] = None,
+    columns: Annotated[int | None, typer.Option(help="M of each flow (o-sylvester).")] = None,
     preset: Annotated[str | None, typer.Option(help="paper: the published settings.")] = None,
     max_iterations: Annotated[int | None, typer.Option(min=1, help="Give up after as many.")] = None,
     importance_draws: Annotated[int | None, typer.Option(min=1, help="Draws for evidence and k-hat.")] = None,
@@ -58,6 +63,8 @@ def fit(
         "transitions": transitions,
         "chains": chains,
         "family": family,
+        "flows": flows,
+        "columns": columns,
     }
     options = {name: value for name, value in given.items() if value is not None}
     # The ladder of "auto" begins with full rank, which has the schedule and the progress to show.

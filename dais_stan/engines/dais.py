@@ -34,10 +34,11 @@ class Kernel(Protocol):
         """See ``objectives.dais.bound_gradient``."""
 
 
-def annealing_kernel(density: WhitenedTarget) -> Kernel:
-    """The quickest kernel for this target."""
-    batch = density.target.native_batch
-    return NumpyKernel(density) if batch is None else NativeKernel(density, batch)
+def annealing_kernel(density: dais.SmoothDensity) -> Kernel:
+    """The quickest kernel for this density: native for a compiled target, unless a flow pulled it back."""
+    if isinstance(density, WhitenedTarget) and (batch := density.target.native_batch) is not None:
+        return NativeKernel(density, batch)
+    return NumpyKernel(density)
 
 
 class NumpyKernel:
@@ -163,7 +164,7 @@ class NativeKernel:
 
 
 def annealed_draws(
-    density: WhitenedTarget, path: Annealing, count: int, rng: np.random.Generator
+    density: dais.SmoothDensity, path: Annealing, count: int, rng: np.random.Generator
 ) -> AnnealedDraws:
     """Ends of ``count`` fresh trajectories, run in blocks so that their tapes take little memory."""
     kernel = annealing_kernel(density)

@@ -24,6 +24,7 @@ class Family(Protocol):
     name: str
     dim: int
     n_params: int
+    options: dict[str, Any]  # what makes this family again, beside its name and dimension
 
     def initial(self) -> NDArray:
         """Parameters of the standard normal, the start in whitened coordinates; shape (n_params,)."""
@@ -40,5 +41,11 @@ class Family(Protocol):
     def score(self, params: NDArray, tape: Any) -> NDArray:
         """Gradient of log q in z at the draws of ``tape``, shape (N, D)."""
 
+    def noise(self, params: NDArray, z: NDArray) -> NDArray:
+        """The standard normal noise (N, D) from which ``sample`` would make the points z (N, D)."""
+
     def log_prob(self, params: NDArray, z: NDArray) -> NDArray:
         """Log density at any points z (N, D), shape (N,)."""
+
+    def moments(self, params: NDArray) -> tuple[NDArray, NDArray]:
+        """Mean (D,) and a factor of the covariance: standard deviations (D,) or a lower triangle (D, D)."""

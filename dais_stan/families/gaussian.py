@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ class MeanField:
 
     def __init__(self, dim: int) -> None:
         self.dim = dim
+        self.options: dict[str, Any] = {}
         self.n_params = 2 * dim
 
     def initial(self) -> NDArray:
@@ -59,8 +60,11 @@ class MeanField:
         return tape.eps * (-1.0 / tape.sd)
 
     def log_prob(self, params: NDArray, z: NDArray) -> NDArray:
-        mu, omega = params[: self.dim], params[self.dim :]
-        return _log_normal((z - mu) * np.exp(-omega)) - omega.sum()
+        omega = params[self.dim :]
+        return _log_normal(self.noise(params, z)) - omega.sum()
+
+    def noise(self, params: NDArray, z: NDArray) -> NDArray:
+        return (z - params[: self.dim]) * np.exp(-params[self.dim :])
 
     def moments(self, params: NDArray) -> tuple[NDArray, NDArray]:
         """Mean (D,) and standard deviations (D,), the factor of a diagonal covariance."""
@@ -95,6 +99,7 @@ class FullRank:
                 f"{size / 1e9:.1f} GB and several copies of it; use method 'meanfield'"
             )
         self.dim = dim
+        self.options: dict[str, Any] = {}
         self._lower = np.tril_indices(dim, -1)
         self._diagonal = np.arange(dim)
         self._row_scale = 1.0 / np.sqrt(dim)
@@ -129,9 +134,11 @@ class FullRank:
         return dtrsm(-1.0, tape.factor.T, tape.eps.T, lower=0).T
 
     def log_prob(self, params: NDArray, z: NDArray) -> NDArray:
+        return _log_normal(self.noise(params, z)) - params[self.dim : 2 * self.dim].sum()
+
+    def noise(self, params: NDArray, z: NDArray) -> NDArray:
         centred = (z - params[: self.dim]).T
-        x = solve_triangular(self._factor(params), centred, lower=True, check_finite=False).T
-        return _log_normal(x) - params[self.dim : 2 * self.dim].sum()
+        return solve_triangular(self._factor(params), centred, lower=True, check_finite=False).T
 
     def moments(self, params: NDArray) -> tuple[NDArray, NDArray]:
         """Mean (D,) and lower-triangular factor (D, D) of the covariance."""

@@ -10,7 +10,7 @@ from .dais import Dais, Dais0
 from .iwvi import Iwvi
 from .msc import Msc
 from .registry import METHODS, make_method, options_of
-from .vi import Vi
+from .vi import FlowVi, Vi
 
 __all__ = [
     "METHODS",
@@ -18,6 +18,7 @@ __all__ = [
     "PARTICLES_PER_STEP",
     "Dais",
     "Dais0",
+    "FlowVi",
     "Iwvi",
     "Method",
     "MethodObjective",

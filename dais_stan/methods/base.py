@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..approximation import Fit
-from ..families import FAMILIES, FullRank, MeanField
+from ..families import FAMILIES, FLOWS, Family, FullRank, MeanField
 from ..importance import ImportanceSample, defensive_noise, importance_sample
 from ..objectives.dais import Annealing
 from ..objectives.elbo import Estimate
@@ -22,6 +23,10 @@ PARTICLES_PER_STEP = 16
 
 #: Adam as the paper uses it, for a fixed number of iterations.
 PAPER_SCHEDULE = Schedule(learning_rates=(1e-3,), max_iterations=50_000, fixed=True, beta2=0.999, clip=None)
+
+
+#: For a flow's parameters: smaller steps, and a finer sense of when its bound has stopped rising.
+FLOW_SCHEDULE = Schedule(learning_rates=(0.03, 0.01), tolerance=0.003)
 
 
 class MethodObjective(Protocol):
@@ -92,7 +97,10 @@ class Method(Protocol):
     def schedule(self) -> Schedule:
         """The optimiser's schedule where the user gives none."""
 
-    def objective(self, density: WhitenedTarget, family: GaussianFamily) -> MethodObjective: ...
+    def make_family(self, dim: int) -> Family:
+        """q's family, or q0's."""
+
+    def objective(self, density: WhitenedTarget, family: Family) -> MethodObjective: ...
 
     def report(
         self, objective: Any, params: NDArray, density: WhitenedTarget, count: int, rng: np.random.Generator
@@ -107,6 +115,10 @@ def check(method: Any, **least: int) -> None:
             raise ValueError(f"{name} must be at least {bound}, found {getattr(method, name)}")
     if method.family not in FAMILIES:
         raise ValueError(f"family must be one of {', '.join(FAMILIES)}, found {method.family!r}")
+    if method.flows is not None and method.family not in FLOWS:
+        raise ValueError(f"flows is an option of {', '.join(FLOWS)}, not of family {method.family!r}")
+    if method.columns is not None and method.family != "o-sylvester":
+        raise ValueError(f"columns is an option of o-sylvester, not of family {method.family!r}")
 
 
 def pairs(rng: np.random.Generator, groups: int, shape: tuple[int, ...]) -> NDArray:
@@ -117,8 +129,21 @@ def pairs(rng: np.random.Generator, groups: int, shape: tuple[int, ...]) -> NDAr
     return np.concatenate((half, -half))
 
 
+@dataclass(frozen=True)
 class ReportsQ:
-    """A method whose result is q itself."""
+    """A method whose result is q itself; the options are those of q's family.
+
+    ``flows`` and ``columns`` are a flow's: how many, and M of an orthogonal Sylvester flow.
+    """
+
+    family: str = "meanfield"
+    flows: int | None = None
+    columns: int | None = None
+
+    def make_family(self, dim: int) -> Family:
+        """q's family in ``dim`` dimensions. Raises ValueError where it has fewer than ``columns``."""
+        flow = {"flows": self.flows, "columns": self.columns} if self.family in FLOWS else {}
+        return FAMILIES[self.family](dim, **flow)
 
     def report(
         self,
@@ -129,12 +154,12 @@ class ReportsQ:
         rng: np.random.Generator,
     ) -> tuple[type[Fit], dict[str, Any]]:
         """See ``Method``."""
-        family = FAMILIES[self.family](density.dim)  # type: ignore[attr-defined]
+        family = self.make_family(density.dim)
         return Fit, {"importance": _importance_of_q(density, family, objective.q(params), count, rng)}
 
 
 def _importance_of_q(
-    density: WhitenedTarget, family: GaussianFamily, params: NDArray, count: int, rng: np.random.Generator
+    density: WhitenedTarget, family: Family, params: NDArray, count: int, rng: np.random.Generator
 ) -> ImportanceSample:
     """Fresh draws of q and of a heavier-tailed version of it, with the densities at each."""
     noise = defensive_noise(count, density.dim, rng)

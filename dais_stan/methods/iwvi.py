@@ -8,20 +8,22 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..families import FLOWS, Family
 from ..objectives.elbo import Estimate
 from ..objectives.iwelbo import iwelbo
 from ..optimize import Schedule
 from ..whitening import WhitenedTarget
 from .base import (
+    FLOW_SCHEDULE,
     PAPER_SCHEDULE,
     PARTICLES_PER_STEP,
-    GaussianFamily,
     MethodObjective,
     PerLogVariance,
     ReportsQ,
     check,
     pairs,
 )
+from .vi import gaussian_start
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,6 @@ class Iwvi(ReportsQ):
     particles: int = 16
     groups: int = 0  # of N particles in each step; 0: PARTICLES_PER_STEP particles in all
     doubly_reparametrised: bool = True
-    family: str = "meanfield"
     start: str = "mode"
     paper: bool = False
 
@@ -42,9 +43,11 @@ class Iwvi(ReportsQ):
 
     @property
     def schedule(self) -> Schedule:
-        return PAPER_SCHEDULE if self.paper else Schedule()
+        if self.paper:
+            return PAPER_SCHEDULE
+        return FLOW_SCHEDULE if self.family in FLOWS else Schedule()
 
-    def objective(self, density: WhitenedTarget, family: GaussianFamily) -> MethodObjective:
+    def objective(self, density: WhitenedTarget, family: Family) -> MethodObjective:
         objective = _Iwelbo(density, family, self)
         return PerLogVariance(objective, family.dim) if self.paper else objective
 
@@ -52,7 +55,7 @@ class Iwvi(ReportsQ):
 class _Iwelbo:
     """The importance-weighted bound at fresh noise."""
 
-    def __init__(self, density: WhitenedTarget, family: GaussianFamily, method: Iwvi) -> None:
+    def __init__(self, density: WhitenedTarget, family: Family, method: Iwvi) -> None:
         self.memory = np.empty(0)
         self._density, self._family = density, family
         self._groups = method.groups or max(1, PARTICLES_PER_STEP // method.particles)
@@ -60,7 +63,7 @@ class _Iwelbo:
         self._doubly_reparametrised = method.doubly_reparametrised
 
     def initial(self, rng: np.random.Generator) -> NDArray:
-        return self._family.initial()
+        return gaussian_start(self._density, self._family, rng)
 
     def __call__(self, params: NDArray, rng: np.random.Generator) -> Estimate:
         eps = pairs(rng, self._groups, self._shape)

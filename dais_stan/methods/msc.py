@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..families import FLOWS, Family
 from ..objectives.elbo import Estimate
 from ..objectives.msc import msc
 from ..optimize import Schedule
 from ..whitening import WhitenedTarget
-from .base import GaussianFamily, MethodObjective, ReportsQ, check
+from .base import FLOW_SCHEDULE, MethodObjective, ReportsQ, check
+from .vi import gaussian_start
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,6 @@ class Msc(ReportsQ):
 
     particles: int = 16
     chains: int = 8
-    family: str = "meanfield"
     start: str = "mode"
     paper: bool = False
 
@@ -41,22 +42,22 @@ class Msc(ReportsQ):
             return Schedule(
                 learning_rates=(1e-3,), window=150, max_iterations=50_000, fixed=True, beta2=0.999, clip=None
             )
-        return Schedule(learning_rates=(0.05, 0.01))
+        return FLOW_SCHEDULE if self.family in FLOWS else Schedule(learning_rates=(0.05, 0.01))
 
-    def objective(self, density: WhitenedTarget, family: GaussianFamily) -> MethodObjective:
+    def objective(self, density: WhitenedTarget, family: Family) -> MethodObjective:
         return _Climb(density, family, self)
 
 
 class _Climb:
     """The score of q at the chains' weighted candidates; ``memory`` holds the chains, (C, D)."""
 
-    def __init__(self, density: WhitenedTarget, family: GaussianFamily, method: Msc) -> None:
+    def __init__(self, density: WhitenedTarget, family: Family, method: Msc) -> None:
         self.memory = np.zeros((method.chains, family.dim))
         self._density, self._family, self._method = density, family, method
 
     def initial(self, rng: np.random.Generator) -> NDArray:
         self.memory[:] = 0.1 * rng.standard_normal(self.memory.shape)
-        return self._family.initial()
+        return gaussian_start(self._density, self._family, rng)
 
     def __call__(self, params: NDArray, rng: np.random.Generator) -> Estimate:
         chains, dim = self.memory.shape

@@ -6,16 +6,17 @@ from collections.abc import Callable
 from dataclasses import asdict, fields
 from typing import Any
 
-from ..families import FAMILIES
+from ..families import GAUSSIANS
 from .base import Method
 from .dais import Dais, Dais0
 from .iwvi import Iwvi
 from .msc import Msc
-from .vi import Vi
+from .vi import FlowVi, Vi
 
 METHODS: dict[str, Callable[..., Method]] = {
     "meanfield": Vi,
     "fullrank": Vi,
+    "flow": FlowVi,
     "iwvi": Iwvi,
     "dais0": Dais0,
     "dais": Dais,
@@ -32,7 +33,7 @@ def make_method(name: str, preset: str | None = None, **options: Any) -> Method:
     if name not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, found {name!r}")
     maker: Any = METHODS[name]
-    if name in FAMILIES:
+    if name in GAUSSIANS:
         options = {"family": name, **options}
     known = {entry.name for entry in fields(maker)}
     if unknown := sorted(set(options) - known):

@@ -6,10 +6,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from scipy.special import softmax
 
-from ..families.gaussian import FullRank, MeanField
+from ..families.base import Family
 from .elbo import Estimate
 
 
@@ -30,7 +29,7 @@ class Climb(NamedTuple):
 
 def msc(
     density: ValuedDensity,
-    family: MeanField | FullRank,
+    family: Family,
     params: NDArray,
     chains: NDArray,
     eps: NDArray,
@@ -55,7 +54,7 @@ def msc(
             "particles must be at least 2 for method 'msc': with 1 nothing is proposed beside the chain's "
             "present point, so that the chain never moves and q shrinks onto its start"
         )
-    noise = np.concatenate((_noise_at(family, params, chains)[:, None], eps), axis=1)
+    noise = np.concatenate((family.noise(params, chains)[:, None], eps), axis=1)
     sample = family.sample(params, noise.reshape(count * particles, dim))
     z = sample.z.reshape(count, particles, dim)
     z[:, 0] = chains  # without the rounding of the way there and back
@@ -75,11 +74,3 @@ def msc(
     picked = (weight.cumsum(axis=1) <= uniform[:, None] * weight.sum(axis=1, keepdims=True)).sum(axis=1)
     picked = np.where(usable, np.minimum(picked, particles - 1), 0)
     return Climb(Estimate(float((share * log_q).sum()), gradient, rejected), z[np.arange(count), picked])
-
-
-def _noise_at(family: MeanField | FullRank, params: NDArray, z: NDArray) -> NDArray:
-    """The noise (C, D) from which q would have drawn z."""
-    mean, factor = family.moments(params)
-    if factor.ndim == 1:
-        return (z - mean) / factor
-    return solve_triangular(factor, (z - mean).T, lower=True, check_finite=False).T

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
-#: A product of slopes that could fold the map is kept above minus this, and so the map invertible, for any
-#: parameters: tanh alone reaches 1 in floating point.
+#: A product of slopes that could fold the map stays above minus this for any parameters.
 LIMIT = 0.999
+#: softplus of it is LIMIT.
+_OFFSET = float(np.log(np.expm1(LIMIT)))
 
 
 class FlowParams(NamedTuple):
@@ -66,6 +68,16 @@ class Flow(Protocol):
         The log density of the image is that before the flow less ``log_det``; with the Jacobian J its
         gradient is J^-T (gradient - grad log_det).
         """
+
+
+def unfolding(x: NDArray) -> NDArray:
+    """A smooth increasing map of the line onto (-LIMIT, inf) that leaves 0 alone."""
+    return np.logaddexp(0.0, x + _OFFSET) - LIMIT
+
+
+def unfolding_slope(x: NDArray) -> NDArray:
+    """Derivative of ``unfolding``."""
+    return expit(x + _OFFSET)
 
 
 def apply(matrix: NDArray, x: NDArray) -> NDArray:

@@ -43,7 +43,6 @@ class Basis(Protocol):
 
 class _Orthonormalised(NamedTuple):
     q: NDArray
-    start: NDArray  # the matrix over its Frobenius norm
     norm: NDArray
     steps: list[tuple[NDArray, NDArray]]  # A and A^T A before each step
 
@@ -62,25 +61,29 @@ class Bjorck:
         self._identity = np.eye(columns)
 
     def initial(self, rng: np.random.Generator) -> NDArray:
-        return rng.standard_normal(self.n_params)
+        """A random orthonormal basis, its entries of unit size."""
+        return np.sqrt(self._shape[0]) * np.linalg.qr(rng.standard_normal(self._shape))[0].ravel()
 
     def prepare(self, params: NDArray) -> _Orthonormalised:
         a = params.reshape(*params.shape[:-1], *self._shape)
-        norm = np.sqrt((a * a).sum(axis=(-2, -1), keepdims=True))
-        # With the largest singular value at most 1 the iteration converges.
-        start = a = a / np.where(norm > 0.0, norm, 1.0)
-        steps: list[tuple[NDArray, NDArray]] = []
+        square = np.swapaxes(a, -1, -2) @ a
+        # A bound of the largest singular value: divided by it the matrix is where the iteration converges.
+        norm = np.sqrt(np.abs(square).sum(axis=-1, keepdims=True).max(axis=-2, keepdims=True))
+        norm = np.where(norm > 0.0, norm, 1.0)
+        a, square = a / norm, square / norm**2
+        steps = []
         for _ in range(MOST_STEPS):
-            square = np.swapaxes(a, -1, -2) @ a
-            off = square - self._identity
-            off *= off
-            if off.sum(axis=(-2, -1)).max() <= ORTHONORMAL**2:
-                return _Orthonormalised(a, start, norm, steps)
+            # At least one step: it is its derivative that keeps a basis orthonormal.
             steps.append((a, square))
             change = a @ square
             change *= -0.5
             change += 1.5 * a
             a = change
+            square = np.swapaxes(a, -1, -2) @ a
+            off = square - self._identity
+            off *= off
+            if off.sum(axis=(-2, -1)).max() <= ORTHONORMAL**2:
+                return _Orthonormalised(a, norm, steps)
         raise FlowError(
             f"the columns of an orthogonal Sylvester flow are not orthonormal after {MOST_STEPS} steps of "
             f"Bjorck's iteration: its {self._shape[0]} x {self._shape[1]} matrix must have full rank"
@@ -105,70 +108,59 @@ class Bjorck:
             mixed *= -0.5
             bar *= 1.5
             bar += mixed
-        bar -= state.start * (bar * state.start).sum(axis=(-2, -1), keepdims=True)
-        bar /= state.norm
+        bar /= state.norm  # the polar factor does not depend on the matrix's size: the norm has no part
         return bar.reshape(*bar.shape[:-2], -1)
 
 
-class Householder:
-    """A product of ``reflections`` Householder reflections I - 2 v v^T / |v|^2, the first applied first.
+class _Reflections(NamedTuple):
+    vectors: NDArray  # V (D, H)
+    square: NDArray  # S^-1 (H, H)
 
-    M = D. A vector of zeros reflects nothing.
+
+class Householder:
+    """A product of ``reflections`` Householder reflections I - 2 v v^T / |v|^2; M = D.
+
+    In closed form it is I - V S^-1 V^T with S = strict upper part of V^T V + half its diagonal (Joffrain et
+    al. 2006, the UT transform). A vector of zeros reflects nothing.
     """
 
     def __init__(self, dim: int, reflections: int) -> None:
         self.columns = dim
         self.n_params = reflections * dim
-        self._shape = (reflections, dim)
+        self._shape = (dim, reflections)
+        self._part = np.triu(np.ones((reflections, reflections)), 1) + 0.5 * np.eye(reflections)
 
     def initial(self, rng: np.random.Generator) -> NDArray:
         return rng.standard_normal(self.n_params)
 
-    def prepare(self, params: NDArray) -> NDArray:
-        """The vectors, (H, D) or (H, N, D)."""
-        return np.moveaxis(params.reshape(*params.shape[:-1], *self._shape), -2, 0)
+    def prepare(self, params: NDArray) -> _Reflections:
+        vectors = params.reshape(*params.shape[:-1], *self._shape)
+        s = (np.swapaxes(vectors, -1, -2) @ vectors) * self._part
+        diagonal = s.reshape(*s.shape[:-2], -1)[..., :: s.shape[-1] + 1]
+        diagonal[diagonal == 0.0] = 1.0
+        return _Reflections(vectors, np.linalg.inv(s))
 
-    def project(self, state: NDArray, z: NDArray) -> NDArray:
-        return _reflect(state[::-1], z)[-1]
+    def project(self, state: _Reflections, z: NDArray) -> NDArray:
+        along = apply_transposed(state.square, apply_transposed(state.vectors, z))
+        return z - apply(state.vectors, along)
 
-    def embed(self, state: NDArray, y: NDArray) -> NDArray:
-        return _reflect(state, y)[-1]
+    def embed(self, state: _Reflections, y: NDArray) -> NDArray:
+        return y - apply(state.vectors, apply(state.square, apply_transposed(state.vectors, y)))
 
-    def pullback(self, state: NDArray, z: NDArray, v_bar: NDArray, y: NDArray, x_bar: NDArray) -> NDArray:
-        bar = _reflect_pullback(state[::-1], z, v_bar)[::-1] + _reflect_pullback(state, y, x_bar)
-        bar = np.moveaxis(bar, 0, -2)
+    def pullback(
+        self, state: _Reflections, z: NDArray, v_bar: NDArray, y: NDArray, x_bar: NDArray
+    ) -> NDArray:
+        vectors, square = state
+        own = vectors.ndim == 3
+        z_along = apply_transposed(square, apply_transposed(vectors, z))
+        y_along = apply(square, apply_transposed(vectors, y))
+        z_bar = apply(square, apply_transposed(vectors, v_bar))
+        y_bar = apply_transposed(square, apply_transposed(vectors, x_bar))
+        gram_bar = (outer(z_along, z_bar, own) + outer(y_bar, y_along, own)) * self._part
+        bar = vectors @ (gram_bar + np.swapaxes(gram_bar, -1, -2))
+        for points, along in ((z, z_bar), (v_bar, z_along), (y, y_bar), (x_bar, y_along)):
+            bar = bar - outer(points, along, own)
         return bar.reshape(*bar.shape[:-2], -1)
-
-
-def _doubled_share(vector: NDArray) -> NDArray:
-    """2 / |v|^2, zero for a vector of zeros; (1,) or (N, 1)."""
-    square = (vector * vector).sum(axis=-1, keepdims=True)
-    return np.where(square > 0.0, 2.0 / np.where(square > 0.0, square, 1.0), 0.0)
-
-
-def _reflect(vectors: NDArray, x: NDArray) -> list[NDArray]:
-    """x (N, D) and where it is after each reflection."""
-    passed = [x]
-    for vector in vectors:
-        along = (x * vector).sum(axis=1, keepdims=True)
-        x = x - _doubled_share(vector) * along * vector
-        passed.append(x)
-    return passed
-
-
-def _reflect_pullback(vectors: NDArray, x: NDArray, bar: NDArray) -> NDArray:
-    """Gradient of sum(bar * the last of _reflect) in the vectors."""
-    passed = _reflect(vectors, x)
-    out = np.empty(vectors.shape, dtype=np.result_type(x, bar))
-    for i in range(len(vectors) - 1, -1, -1):
-        vector, before = vectors[i], passed[i]
-        share = _doubled_share(vector)
-        along = (before * vector).sum(axis=1, keepdims=True)
-        along_bar = (bar * vector).sum(axis=1, keepdims=True)
-        rows = share * (share * along * along_bar * vector - along * bar - along_bar * before)
-        out[i] = rows if vectors.ndim == 3 else rows.sum(axis=0)
-        bar = bar - share * along_bar * vector
-    return out
 
 
 class Permutation:

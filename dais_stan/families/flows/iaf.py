@@ -50,11 +50,12 @@ class IAF:
         self._order = slice(None, None, -1 if reverse else 1)
         degree = 1 + np.arange(width) % max(dim - 1, 1)
         position = np.arange(1, dim + 1)
-        heads = (position[:, None] > degree).astype(float)
+        heads = position[:, None] > degree
+        # Weights are in such units that an optimiser's step moves a unit as far for any width.
         self._masks = (
-            (degree[:, None] >= position).astype(float),
-            (degree[:, None] >= degree).astype(float),
-            np.concatenate((heads, heads)),
+            (degree[:, None] >= position) / np.sqrt(dim),
+            (degree[:, None] >= degree) / np.sqrt(width),
+            np.concatenate((heads, heads)) / width,
         )
         sizes = (width * dim, width * width, width, 2 * dim * width, 2 * dim)
         self._ends = np.cumsum(sizes)[:-1]
@@ -63,8 +64,7 @@ class IAF:
 
     def initial(self, rng: np.random.Generator) -> FlowParams:
         width, dim = self._width, self.dim
-        first = rng.standard_normal(width * dim) * np.sqrt(1.0 / dim)
-        second = rng.standard_normal(width * width) * np.sqrt(1.0 / width)
+        first, second = rng.standard_normal(width * dim), rng.standard_normal(width * width)
         rest = np.zeros(self.n_shared - len(first) - len(second))
         return FlowParams(rng.standard_normal(width), np.concatenate((first, second, rest)))
 

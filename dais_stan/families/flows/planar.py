@@ -6,13 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
-from .base import LIMIT, FlowParams, Passed, collect
+from .base import FlowParams, Passed, collect, unfolding, unfolding_slope
 from .monotone import solve_monotone
-
-#: softplus of it is LIMIT, so that a displacement of zero is left alone.
-_OFFSET = float(np.log(np.expm1(LIMIT)))
 
 
 class _Tape(NamedTuple):
@@ -28,8 +24,8 @@ class _Tape(NamedTuple):
 class Planar:
     """One planar flow, invertible for any parameters (u^, w, b).
 
-    u = u^ + (m(w . u^) - w . u^) w / |w|^2 with m(x) = softplus(x + offset) - LIMIT, so that w . u > -LIMIT
-    (Rezende & Mohamed 2015, appendix A.1, whose m has no offset; with it u^ = 0 gives u = 0, the identity).
+    u = u^ + (m(w . u^) - w . u^) w / |w|^2 with m = ``unfolding``, so that w . u > -1 (Rezende & Mohamed
+    2015, appendix A.1, where m(x) = softplus(x) - 1; ours has m(0) = 0: u^ = 0 is the identity).
     """
 
     n_shared = 0
@@ -46,7 +42,7 @@ class Planar:
         """u, w and b; (D,), (D,), (1,), or with a row for each point."""
         free, w, b = own[..., : self.dim], own[..., self.dim : -1], own[..., -1:]
         along = (w * free).sum(axis=-1, keepdims=True)
-        return free + (_least(along) - along) / _square(w) * w, w, b
+        return free + (unfolding(along) - along) / _square(w) * w, w, b
 
     def forward(self, params: FlowParams, z: NDArray) -> Passed:
         """See ``Flow``."""
@@ -85,9 +81,9 @@ class Planar:
         free, w = own[..., : self.dim], own[..., self.dim : -1]
         along = (w * free).sum(axis=-1, keepdims=True)
         square = _square(w)
-        excess = (_least(along) - along) / square
+        excess = (unfolding(along) - along) / square
         reached = (u_bar * w).sum(axis=-1, keepdims=True)
-        along_bar = reached / square * (expit(along + _OFFSET) - 1.0)
+        along_bar = reached / square * (unfolding_slope(along) - 1.0)
         w_bar = excess * (u_bar - 2.0 * reached / square * w) + along_bar * free
         return u_bar + along_bar * w, w_bar
 
@@ -97,11 +93,6 @@ class Planar:
         gradient = gradient - log_det_bar * tape.w
         along = (gradient * tape.u).sum(axis=1, keepdims=True)
         return gradient - tape.slope * along / tape.stretch * tape.w
-
-
-def _least(x: NDArray) -> NDArray:
-    """m(x), a smooth increasing map of the line onto (-LIMIT, inf) with m(0) = 0."""
-    return np.logaddexp(0.0, x + _OFFSET) - LIMIT
 
 
 def _square(w: NDArray) -> NDArray:

@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import LIMIT, FlowParams, Passed, apply, apply_transposed, collect, outer
+from .base import FlowParams, Passed, apply, apply_transposed, collect, outer, unfolding, unfolding_slope
 from .bases import Basis, Bjorck, Householder, Permutation
 from .monotone import solve_monotone
+
+#: |log r~_ii| stays below.
+MOST_LOG_SLOPE = 4.0
 
 
 class _Matrices(NamedTuple):
@@ -21,8 +24,10 @@ class _Matrices(NamedTuple):
 
     basis: Any
     r: NDArray
-    r_diagonal: NDArray
     r_tilde: NDArray
+    product: NDArray  # r_ii r~_ii
+    free: NDArray  # the parameters of the products
+    bounded: NDArray  # log r~_ii over its bound
     r_tilde_diagonal: NDArray
     shift: NDArray
 
@@ -41,8 +46,9 @@ class Sylvester:
     """The flow for any basis. Parameters: the basis's, a square matrix, R~'s diagonal, b.
 
     The square's strict upper part is R's and its strict lower part, transposed, R~'s, as in the authors'
-    program. Diagonals are LIMIT tanh of their parameters, so that r_ii r~_ii > -1: then the map is invertible
-    (theorem 2 of the paper; where r~_ii = 0 the equation of its row is linear, and still has its solution).
+    program; its diagonal gives the products r_ii r~_ii. The map is invertible where these exceed -1 and
+    r~_ii is not 0 (theorem 2 of the paper): the products are ``unfolding`` of free parameters and r~_ii > 0,
+    whose sign tanh makes redundant. The authors bound both by tanh, which also keeps the stretch below 2.
     """
 
     n_shared = 0
@@ -53,26 +59,29 @@ class Sylvester:
         self._basis = basis
         self._ends = np.cumsum([basis.n_params, size * size, size])
         self.n_own = int(self._ends[-1]) + size
-        self._upper = np.triu(np.ones((size, size)), 1)
+        # In units of 1 / sqrt(M): an optimiser's step then moves a row's sum as far for any M.
+        self._upper = np.triu(np.ones((size, size)), 1) / np.sqrt(size)
 
     def initial(self, rng: np.random.Generator) -> FlowParams:
         """R = 0 and R~ near a multiple of the identity, so that R has a gradient from the first step."""
         size = self._basis.columns
-        square = 0.1 * rng.standard_normal((size, size)) * self._upper.T
-        parts = (self._basis.initial(rng), square.ravel(), np.ones(size), rng.standard_normal(size))
+        square = np.tril(0.1 * rng.standard_normal((size, size)), -1)
+        parts = (self._basis.initial(rng), square.ravel(), np.zeros(size), rng.standard_normal(size))
         return FlowParams(np.concatenate(parts), np.empty(0))
 
     def _matrices(self, own: NDArray) -> _Matrices:
         size = self._basis.columns
         basis, square, r_tilde_raw, shift = np.split(own, self._ends, axis=-1)
         every = slice(None, None, size + 1)  # the diagonal, of a matrix in one row
-        r_diagonal, r_tilde_diagonal = LIMIT * np.tanh(square[..., every]), LIMIT * np.tanh(r_tilde_raw)
+        free = square[..., every]
+        product, bounded = unfolding(free), np.tanh(r_tilde_raw / MOST_LOG_SLOPE)
+        r_tilde_diagonal = np.exp(MOST_LOG_SLOPE * bounded)
         square = square.reshape(*own.shape[:-1], size, size)
         r, r_tilde = square * self._upper, np.swapaxes(square, -1, -2) * self._upper
-        r.reshape(*own.shape[:-1], -1)[..., every] = r_diagonal
+        r.reshape(*own.shape[:-1], -1)[..., every] = product / r_tilde_diagonal
         r_tilde.reshape(*own.shape[:-1], -1)[..., every] = r_tilde_diagonal
         state = self._basis.prepare(basis)
-        return _Matrices(state, r, r_diagonal, r_tilde, r_tilde_diagonal, shift)
+        return _Matrices(state, r, r_tilde, product, free, bounded, r_tilde_diagonal, shift)
 
     def forward(self, params: FlowParams, z: NDArray) -> Passed:
         """See ``Flow``."""
@@ -80,7 +89,7 @@ class Sylvester:
         v = self._basis.project(m.basis, z)
         t = np.tanh(apply(m.r_tilde, v) + m.shift)
         slope = 1.0 - t * t
-        stretch = 1.0 + slope * (m.r_diagonal * m.r_tilde_diagonal)
+        stretch = 1.0 + slope * m.product
         y = apply(m.r, t)
         tape = _Tape(m, z, v, t, slope, stretch, y)
         return Passed(z + self._basis.embed(m.basis, y), np.log(stretch).sum(axis=1), tape)
@@ -97,7 +106,7 @@ class Sylvester:
             rest = target[:, i] - (m.r[..., i, later] * t[:, later]).sum(axis=1)
             v[:, i] = solve_monotone(rest, height, slope, shift)
             t[:, i] = np.tanh(slope * v[:, i] + shift)
-        stretch = 1.0 + (1.0 - t * t) * (m.r_diagonal * m.r_tilde_diagonal)
+        stretch = 1.0 + (1.0 - t * t) * m.product
         return z + self._basis.embed(m.basis, v - target), -np.log(stretch).sum(axis=1)
 
     def pullback(
@@ -107,8 +116,7 @@ class Sylvester:
         m, own = tape.matrices, params.own.ndim == 2
         y_bar = self._basis.project(m.basis, z_bar)
         share = log_det_bar[:, None] / tape.stretch
-        product = m.r_diagonal * m.r_tilde_diagonal
-        shift_bar = (apply_transposed(m.r, y_bar) - 2.0 * product * share * tape.t) * tape.slope
+        shift_bar = (apply_transposed(m.r, y_bar) - 2.0 * m.product * share * tape.t) * tape.slope
         v_bar = apply_transposed(m.r_tilde, shift_bar)
         product_bar = collect(share * tape.slope, own)
         square_bar = self._square_bar(
@@ -124,18 +132,18 @@ class Sylvester:
         """Gradients in the square matrix, as one row, and in R~'s diagonal parameters."""
         every = slice(None, None, self._basis.columns + 1)
         rows = r_bar.shape[:-2]
-        diagonal_bar = r_bar.reshape(*rows, -1)[..., every] + product_bar * m.r_tilde_diagonal
-        tilde_bar = r_tilde_bar.reshape(*rows, -1)[..., every] + product_bar * m.r_diagonal
+        diagonal_bar = r_bar.reshape(*rows, -1)[..., every] / m.r_tilde_diagonal
+        log_slope_bar = r_tilde_bar.reshape(*rows, -1)[..., every] * m.r_tilde_diagonal
+        log_slope_bar = log_slope_bar - diagonal_bar * m.product
         square_bar = r_bar * self._upper + np.swapaxes(r_tilde_bar * self._upper, -1, -2)
         square_bar = square_bar.reshape(*rows, -1)
-        square_bar[..., every] = diagonal_bar * (LIMIT - m.r_diagonal**2 / LIMIT)
-        return square_bar, tilde_bar * (LIMIT - m.r_tilde_diagonal**2 / LIMIT)
+        square_bar[..., every] = (diagonal_bar + product_bar) * unfolding_slope(m.free)
+        return square_bar, log_slope_bar * (1.0 - m.bounded**2)
 
     def carry(self, params: FlowParams, tape: _Tape, gradient: NDArray) -> NDArray:
         """See ``Flow``. By Woodbury's identity, an M x M lower-triangular system for each point."""
         m = tape.matrices
-        product = m.r_diagonal * m.r_tilde_diagonal
-        log_det_bar = -2.0 * product * tape.t * tape.slope / tape.stretch  # in the tanh's arguments
+        log_det_bar = -2.0 * m.product * tape.t * tape.slope / tape.stretch  # in the tanh's arguments
         inner = self._basis.project(m.basis, gradient) - apply_transposed(m.r_tilde, log_det_bar)
         rest = apply_transposed(m.r, inner)
         mixed = np.matmul(m.r_tilde, m.r)
