@@ -22,13 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import numpyro
-import numpyro.distributions as dist
 from gradient_floor import plain_loop
 from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoDAIS
+from numpyro_models import eight_schools, logistic
 from uci import training_data
 
 import dais_stan as ds
@@ -39,35 +38,16 @@ RESULTS = Path(__file__).with_name("results") / "dais_speed.json"
 Run = Callable[[int], None]
 
 
-def eight_schools(y: np.ndarray, sigma: np.ndarray) -> None:
-    """``eight_schools_noncentered.stan`` in NumPyro."""
-    mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
-    tau = numpyro.sample("tau", dist.HalfCauchy(5.0))
-    with numpyro.plate("schools", len(y)):
-        trans = numpyro.sample("theta_trans", dist.Normal(0.0, 1.0))
-        numpyro.sample("y", dist.Normal(mu + tau * trans, sigma), obs=y)
-
-
-def logistic(x: np.ndarray, y: np.ndarray) -> None:
-    """``logistic_regression.stan`` in NumPyro."""
-    alpha = numpyro.sample("alpha", dist.Normal(0.0, 1.0))
-    beta = numpyro.sample("beta", dist.Normal(jnp.zeros(x.shape[1]), 1.0).to_event(1))
-    with numpyro.plate("rows", len(y)):
-        numpyro.sample("y", dist.Bernoulli(logits=alpha + x @ beta), obs=y)
-
-
-def problems() -> dict[str, tuple[str, dict[str, Any], Callable[[], None]]]:
+def problems() -> dict[str, tuple[str, Any, Callable[[], None]]]:
     """Name -> Stan program, its data, the same model in NumPyro."""
-    schools = json.loads((resources.stan_models() / "eight_schools_noncentered.data.json").read_text())
-    y, sigma = np.array(schools["y"], dtype=float), np.array(schools["sigma"], dtype=float)
-    sonar = training_data("sonar")
+    sonar, schools = training_data("sonar"), "eight_schools_noncentered"
     return {
-        "sonar": ("logistic_regression", sonar, lambda: logistic(sonar["X"], sonar["y"])),
-        "eight schools": ("eight_schools_noncentered", schools, lambda: eight_schools(y, sigma)),
+        "sonar": ("logistic_regression", sonar, logistic(sonar["X"], sonar["y"])),
+        "eight schools": (schools, resources.stan_models() / f"{schools}.data.json", eight_schools()),
     }
 
 
-def stan_run(program: str, data: dict[str, Any], threads: int) -> tuple[Run, ds.Target]:
+def stan_run(program: str, data: Any, threads: int) -> tuple[Run, ds.Target]:
     """A run of DAIS_0 of so many iterations on the Stan program."""
     path = resources.stan_models() / f"{program}.stan"
     target = ds.Target.from_stan(path, data=data, threads=threads)

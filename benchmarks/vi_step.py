@@ -24,9 +24,9 @@ from typing import Any
 import jax
 import numpy as np
 import numpyro
-import numpyro.distributions as dist
 from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoNormal
+from numpyro_models import eight_schools
 
 import dais_stan as ds
 from dais_stan import resources
@@ -62,16 +62,7 @@ def stan_steps() -> Callable[[int], None]:
 
 def numpyro_steps() -> Callable[[int], None]:
     """The same model and family in NumPyro, in double precision."""
-    data = json.loads((resources.stan_models() / "eight_schools_noncentered.data.json").read_text())
-    y, sigma = np.array(data["y"], dtype=float), np.array(data["sigma"], dtype=float)
-
-    def model() -> None:
-        mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
-        tau = numpyro.sample("tau", dist.HalfCauchy(5.0))
-        with numpyro.plate("schools", len(y)):
-            trans = numpyro.sample("theta_trans", dist.Normal(0.0, 1.0))
-            numpyro.sample("y", dist.Normal(mu + tau * trans, sigma), obs=y)
-
+    model = eight_schools()
     loss = Trace_ELBO(num_particles=DRAWS)
     svi = SVI(model, AutoNormal(model), numpyro.optim.Adam(0.01), loss)
 
