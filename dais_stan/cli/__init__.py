@@ -17,6 +17,7 @@ from .doctor import doctor
 from .fit import fit
 from .mix import mix
 from .reference import reference
+from .report import report
 from .sample import sample
 
 app = typer.Typer(
@@ -26,7 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (fit, sample, mix, compare, reference, doctor):
+for command in (fit, sample, mix, compare, reference, report, doctor):
     app.command()(command)
 app.add_typer(bench, name="bench")
 
