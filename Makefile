@@ -8,8 +8,8 @@ BIN := $(VENV)/bin
 # Processes for the tests; compiling Stan programs is most of their time.
 JOBS ?= 2
 MODEL := stan_models/eight_schools_noncentered
-# Which of benchmarks/ to run: make bench BENCH="gradient_floor theorem_4_1"; study.py is what they share.
-BENCH ?= $(filter-out study,$(basename $(notdir $(wildcard benchmarks/*.py))))
+# Which of benchmarks/ to run: make bench BENCH="gradient_floor theorem_4_1"; study and mixtures are what they share.
+BENCH ?= $(filter-out study mixtures,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .PHONY: demo test lint bench clean
 
