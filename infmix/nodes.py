@@ -8,7 +8,7 @@ from scipy.linalg import eigh
 from scipy.stats import norm, qmc
 
 #: Nodes of a mixture are at least as many, however small the dimension.
-LEAST = 32
+LEAST = 64
 
 
 def default_count(dim: int) -> int:

@@ -46,7 +46,7 @@ def sample(
         At least 1; for components "fullrank", above D.
     nodes
         M, points over which a component's expected log density is taken: an even number of at least 2 D.
-        None: the larger of 32 and 2 D, or 2 at lam = 1. A gradient of psi costs M gradients of the target.
+        None: the larger of 64 and 2 D, or 2 at lam = 1. A gradient of psi costs M gradients of the target.
     seed
         None takes one from the system and records it.
     components

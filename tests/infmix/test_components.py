@@ -58,7 +58,7 @@ def test_too_few_nodes_are_refused(count: int) -> None:
 
 
 def test_default_nodes_are_enough_for_the_moments() -> None:
-    assert default_count(2) == 32
+    assert default_count(2) == 64
     assert default_count(61) == 122
 
 

@@ -48,7 +48,7 @@ def within(values: NDArray, expected: NDArray) -> NDArray:
 def sampled(target: Target, lam: float, components: str = "meanfield", **options: object) -> Mixture:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # every one of these runs is to be without trouble
-        return infmix.sample(target, lam, seed=7, components=components, **options)  # type: ignore[arg-type]
+        return infmix.sample(target, lam, seed=7, nodes=8, components=components, **options)  # type: ignore[arg-type]
 
 
 def covariance_values(mixture: Mixture, centre: NDArray) -> NDArray:
@@ -243,7 +243,7 @@ def test_a_target_without_density_in_a_part_of_space(code: str, reason: str) -> 
     target = Target.from_stan(stan_code=code)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        mixture = infmix.sample(target, 2.0, seed=2, iter_warmup=300, iter_sampling=300)
+        mixture = infmix.sample(target, 2.0, seed=2, nodes=16, iter_warmup=300, iter_sampling=300)
     assert mixture.rejected > 0
     assert reason in mixture.last_rejection
     reach = mixture.components.place(mixture.psi.nodes)[..., 0].max()
