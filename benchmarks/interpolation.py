@@ -24,9 +24,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from mixtures import (
     CHAINS,
-    LAMBDAS,
+    FUNCTIONS,
     TOYS,
     iterations,
+    lambdas,
     open_problem,
     random_functions,
     sample_mixture,
@@ -43,6 +44,8 @@ from infmix.components import Components
 
 #: T, components or draws of an estimate.
 COMPONENTS = 10
+#: T for which the best mixture is held against NUTS and ADVI.
+BUDGETS = (2, 5, 10, 20, 50, 100)
 ADVI_RUNS, ADVI_DRAWS = 4, 1000
 
 
@@ -64,7 +67,7 @@ def _run_mixture(cell: Cell) -> Row:
 
 def _run_nuts(cell: Cell) -> Row:
     """As published: one half of the shuffled draws is for the truth, the other gives the estimates."""
-    target = open_problem(cell["problem"], cell["folder"])
+    target = open_problem(cell["problem"])
     fit = ds.sample(target, CHAINS, cell["seed"], iter_sampling=2 * cell["draws"], parallel_chains=1)
     draws, total = fit.draws(), 2 * cell["draws"] * CHAINS
     x = np.stack([target.unconstrain({n: v[i] for n, v in draws.items()}) for i in range(total)])
@@ -88,7 +91,7 @@ def _moments(estimates: NDArray) -> dict[str, list[float]]:
 
 
 def _run_advi(cell: Cell) -> Row:
-    target = open_problem(cell["problem"], cell["folder"])
+    target = open_problem(cell["problem"])
     seeds = np.random.SeedSequence(cell["seed"]).generate_state(ADVI_RUNS) % 2**31
     gaussians = [_advi(target, int(seed), cell["draws"]) for seed in seeds]
     means, factors = (np.stack(parts) for parts in zip(*gaussians, strict=True))
@@ -114,14 +117,14 @@ def _advi(target: Target, seed: int, draws: int) -> tuple[NDArray, NDArray]:
 
 
 class Errors(NamedTuple):
-    """Squared bias and variance of each function's estimate, (F,)."""
+    """Squared bias of each function's estimate (F,), and its variance with T = ``COMPONENTS``."""
 
     squared_bias: NDArray
     variance: NDArray
 
-    @property
-    def mse(self) -> NDArray:
-        return self.squared_bias + self.variance
+    def mse(self, components: int = COMPONENTS) -> NDArray:
+        """Squared error with another T, too: the variance is inverse to it."""
+        return self.squared_bias + self.variance * COMPONENTS / components
 
 
 class Comparison(NamedTuple):
@@ -136,13 +139,11 @@ class Comparison(NamedTuple):
     def lambdas(self) -> NDArray:
         return np.array(list(self.mixtures))
 
-    def smoothed_best(self) -> float:
-        errors = [errors.mse for errors in self.mixtures.values()]
-        return smoothed_minimum(self.lambdas, *map(np.array, zip(*map(_mean_sem, errors), strict=True)))
-
-    def best(self) -> float:
-        """The lambda of the grid that is nearest the smoothed minimum."""
-        return float(self.lambdas[np.argmin(np.abs(np.log(self.lambdas / self.smoothed_best())))])
+    def best(self, components: int) -> float:
+        """The lambda of the grid that is nearest the minimum of the smoothed error."""
+        errors = [_mean_sem(errors.mse(components)) for errors in self.mixtures.values()]
+        smoothed = smoothed_minimum(self.lambdas, *np.array(errors).T)
+        return float(self.lambdas[np.argmin(np.abs(np.log(self.lambdas / smoothed)))])
 
 
 def compare(problem: str, rows: Sequence[Row]) -> Comparison:
@@ -169,31 +170,41 @@ def _mean_sem(values: NDArray) -> tuple[float, float]:
 
 
 def _line(label: str, errors: Errors, gradients: float) -> list[str]:
-    mean, sem = _mean_sem(errors.mse)
+    mean, sem = _mean_sem(errors.mse())
     bias, variance = errors.squared_bias.mean(), errors.variance.mean()
     return [label, f"{bias:.2e}", f"{variance:.2e}", f"{mean:.2e} ± {sem:.0e}", f"{gradients:.1e}"]
 
 
+def _against(mixture: NDArray, other: NDArray) -> str:
+    """Ratio of two mean squared errors, and their paired difference over its standard error."""
+    mean, sem = _mean_sem(mixture - other)
+    return f"{mixture.mean() / other.mean():.2f} ({mean / sem:.1f})"
+
+
 def _tests(found: Comparison) -> str:
-    """Whether the best mixture has a smaller error than NUTS and ADVI, paired over the functions."""
-    best, text = found.best(), ""
-    for name, other in (("NUTS", found.nuts), ("ADVI", found.advi)):
-        mean, sem = _mean_sem(found.mixtures[best].mse - other.mse)
-        share = found.mixtures[best].mse.mean() / other.mse.mean()
-        text += f"- MSE at lambda {best:g} over {name}'s: {share:.2f}; "
-        text += f"difference over its standard error: {mean / sem:.1f}\n"
+    """Whether the best mixture has a smaller error than NUTS and ADVI, for several T."""
+    lines = []
+    for count in BUDGETS:
+        best = found.best(count)
+        mixture = found.mixtures[best].mse(count)
+        against = [_against(mixture, other) for other in (found.nuts.mse(count), found.advi.mse())]
+        lines.append((count, f"{best:g}", f"{mixture.mean():.2e}", *against))
     bias = np.diff([errors.squared_bias.mean() for errors in found.mixtures.values()])
     variance = np.diff([errors.variance.mean() for errors in found.mixtures.values()])
     return (
-        f"\n- lambda with the least smoothed MSE: {found.smoothed_best():.2f}\n{text}"
-        f"- squared bias rises in {np.sum(bias > 0)} and variance falls in {np.sum(variance < 0)} "
-        f"of {len(bias)} steps of lambda\n\n"
+        f"\nSquared bias rises in {np.sum(bias > 0)} and variance falls in {np.sum(variance < 0)} "
+        f"of {len(bias)} steps of lambda.\n\n"
+        + markdown(("T", "best lambda", "MSE", "over NUTS's", "over ADVI's"), lines)
+        + "\n"
     )
 
 
 def report(title: str, comparisons: dict[str, Comparison]) -> str:
     """A table for each problem, and the tests of the claim."""
-    text = f"# {title}\n\nMeans over the functions; T = {COMPONENTS}.\n\n"
+    text = (
+        f"# {title}\n\nMeans over {FUNCTIONS} functions; T = {COMPONENTS} in each first table. "
+        "In the second ratios of MSEs, with the paired difference over its standard error in brackets.\n\n"
+    )
     for problem, found in comparisons.items():
         lines = [
             _line("NUTS", found.nuts, found.gradients["NUTS"]),
@@ -214,10 +225,10 @@ def figure(comparisons: dict[str, Comparison], path: Path) -> None:
         parts = list(found.mixtures.values())
         axes.plot(found.lambdas, [e.squared_bias.mean() for e in parts], "C0--", label="squared bias")
         axes.plot(found.lambdas, [e.variance.mean() for e in parts], "C1--", label="variance")
-        mse = [_mean_sem(e.mse) for e in parts]
+        mse = [_mean_sem(e.mse()) for e in parts]
         axes.errorbar(found.lambdas, *zip(*mse, strict=True), color="k", marker=".", label="MSE")
-        axes.axhline(found.nuts.mse.mean(), color="C2", linestyle=":", label="MSE of NUTS")
-        axes.axhline(found.advi.mse.mean(), color="C3", linestyle=":", label="MSE of ADVI")
+        axes.axhline(found.nuts.mse().mean(), color="C2", linestyle=":", label="MSE of NUTS")
+        axes.axhline(found.advi.mse().mean(), color="C3", linestyle=":", label="MSE of ADVI")
         axes.set(xscale="log", yscale="log", xlabel="λ", title=problem)
         axes.set_xticks([1, 2, 3, 5, 10], ["1", "2", "3", "5", "10"], minor=False)
         axes.set_xticks([], minor=True)
@@ -227,18 +238,16 @@ def figure(comparisons: dict[str, Comparison], path: Path) -> None:
     plt.close(chart)
 
 
-def study(
-    name: str, title: str, problems: Sequence[str], options: argparse.Namespace, folder: str | None = None
-) -> None:
-    """Run all cells of the problems, and write JSON, table and figure; ``folder`` is posteriordb's."""
+def study(name: str, title: str, problems: Sequence[str], options: argparse.Namespace) -> None:
+    """Run all cells of the problems, and write JSON, table and figure."""
     cells: list[dict[str, Any]] = [
-        {"problem": problem, "folder": folder, "seed": seed, "method": method, "lam": lam, "draws": draws}
+        {"problem": problem, "seed": seed, "method": method, "lam": lam, "draws": draws}
         for problem in problems
         for seed in range(1, (options.seeds or 1) + 1)
         for method, lam, draws in [
             ("NUTS", None, iterations(options)),
             ("ADVI", None, ADVI_DRAWS),
-            *(("mixture", lam, iterations(options)) for lam in LAMBDAS[:: 1 if options.full else 2]),
+            *(("mixture", lam, iterations(options)) for lam in lambdas(options)),
         ]
     ]
     rows = run_cells(name, cells, run, options)

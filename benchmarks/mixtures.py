@@ -25,6 +25,8 @@ from infmix.mixture import Mixture
 
 #: The published grid: evenly spaced in the logarithm from sampling to 10.
 LAMBDAS = tuple(np.logspace(0, 1, 21).round(3).tolist())
+#: With more of them near sampling, where the errors change fastest.
+QUICK_LAMBDAS = (1.0, 1.259, 1.585, 1.995, 3.162, 5.012, 10.0)
 FUNCTIONS = 200
 CHAINS = 4
 
@@ -72,33 +74,37 @@ TOYS = {
 }
 
 
+def lambdas(options: argparse.Namespace) -> tuple[float, ...]:
+    return LAMBDAS if options.full else QUICK_LAMBDAS
+
+
 def iterations(options: argparse.Namespace) -> int:
     """Draws of psi for each chain: with --full as many in all, 10,000, as the published figures use."""
     return options.iterations or (2500 if options.full else 500)
 
 
 @cache
-def open_problem(problem: str, folder: str | None = None) -> Target:
-    """A toy, or a posterior of posteriordb by its name there."""
+def open_problem(problem: str) -> Target:
+    """A toy, or a posterior of posteriordb by its name there: with our own data, or POSTERIOR_DB_PATH's."""
     if problem in TOYS:
         return TOYS[problem].target()
-    return posteriordb.find(problem, posteriordb.open_folder(folder)).target()
+    return posteriordb.find(problem, posteriordb.open_folder(None)).target()
 
 
 @cache
-def _guess(problem: str, folder: str | None, seed: int) -> infmix.Guess:
-    return infmix.mean_field_guess(open_problem(problem, folder), seed)
+def _guess(problem: str, seed: int) -> infmix.Guess:
+    return infmix.mean_field_guess(open_problem(problem), seed)
 
 
 def sample_mixture(cell: Cell) -> Mixture:
     """The mixture of a cell: ``problem``, ``lam``, ``seed`` and ``draws`` of each chain."""
-    folder = cell.get("folder")
     return infmix.sample(
-        open_problem(cell["problem"], folder),
+        open_problem(cell["problem"]),
         cell["lam"],
         chains=CHAINS,
         seed=cell["seed"],
-        guess=_guess(cell["problem"], folder, cell["seed"]),
+        guess=_guess(cell["problem"], cell["seed"]),
+        iter_warmup=min(1000, cell["draws"]),
         iter_sampling=cell["draws"],
         parallel_chains=1,
     )
@@ -151,6 +157,6 @@ def divergence_rows(options: argparse.Namespace) -> list[Row]:
         {"problem": problem, "lam": lam, "seed": seed, "draws": iterations(options)}
         for problem in ("banana", "laplace_mixture")
         for seed in range(1, (options.seeds or 1) + 1)
-        for lam in (1.06, *LAMBDAS[1 :: 1 if options.full else 3], 31.6, 100.0)
+        for lam in dict.fromkeys((1.06, 1.122, *lambdas(options)[1:], 31.6, 100.0))
     ]
     return run_cells("divergences", cells, run_divergences, options)

@@ -16,9 +16,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from mixtures import (
     FUNCTIONS,
-    LAMBDAS,
     TOYS,
     iterations,
+    lambdas,
     random_functions,
     sample_mixture,
     smoothed_minimum,
@@ -85,7 +85,7 @@ def main() -> None:
     count = 25 if options.full else 13
     cells = [
         {"problem": "banana", "lam": lam, "seed": seed, "draws": iterations(options), "alphas": count}
-        for lam in LAMBDAS[:: 1 if options.full else 2]
+        for lam in lambdas(options)
         for seed in range(1, (options.seeds or 1) + 1)
     ]
     best = best_lambdas(run_cells("wiggliness", cells, run, options))
