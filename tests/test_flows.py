@@ -50,8 +50,8 @@ def random_params(flow, rng, rows=None, scale=0.7):
 def jacobian(flow, params, point):
     """Numerical Jacobian (D, D) at one point."""
     moves = H * np.eye(flow.dim)
-    up = flow.forward(params, point + moves).z
-    return ((up - flow.forward(params, point - moves).z) / (2 * H)).T
+    up = flow.forward(flow.prepare(params), point + moves).z
+    return ((up - flow.forward(flow.prepare(params), point - moves).z) / (2 * H)).T
 
 
 @pytest.mark.parametrize("dim", DIMS)
@@ -60,15 +60,15 @@ class TestEveryFlow:
     def test_inverse_undoes_forward(self, kind, dim, rng):
         flow = FLOWS[kind](dim)
         params, z = random_params(flow, rng), 2.0 * rng.standard_normal((9, dim))
-        passed = flow.forward(params, z)
-        back, log_det = flow.inverse(params, passed.z)
+        passed = flow.forward(flow.prepare(params), z)
+        back, log_det = flow.inverse(flow.prepare(params), passed.z)
         np.testing.assert_allclose(back, z, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(log_det, -passed.log_det, rtol=1e-6, atol=1e-6)
 
     def test_log_det_is_that_of_the_numerical_jacobian(self, kind, dim, rng):
         flow = FLOWS[kind](dim)
         params, z = random_params(flow, rng), rng.standard_normal((3, dim))
-        log_det = flow.forward(params, z).log_det
+        log_det = flow.forward(flow.prepare(params), z).log_det
         for point, value in zip(z, log_det, strict=True):
             sign, expected = np.linalg.slogdet(jacobian(flow, params, point))
             assert sign > 0
@@ -82,11 +82,11 @@ class TestEveryFlow:
         z_bar, log_det_bar = rng.standard_normal((4, dim)), rng.standard_normal(4)
 
         def scalar(own, shared, points):
-            passed = flow.forward(FlowParams(own, shared), points)
+            passed = flow.forward(flow.prepare(FlowParams(own, shared)), points)
             return (z_bar * passed.z).sum() + (log_det_bar * passed.log_det).sum()
 
-        tape = flow.forward(params, z).tape
-        points_bar, bar = flow.pullback(params, tape, z_bar, log_det_bar)
+        tape = flow.forward(flow.prepare(params), z).tape
+        points_bar, bar = flow.pullback(flow.prepare(params), tape, z_bar, log_det_bar)
         assert bar.own.shape == params.own.shape and bar.shared.shape == params.shared.shape
         for _ in range(5):
             own, shared, points = (rng.standard_normal(part.shape) for part in (*params, z))
@@ -100,11 +100,11 @@ class TestEveryFlow:
         """The log density of the image is that before the flow, here k . sin(z), less log_det."""
         flow = FLOWS[kind](dim)
         params, z, k = random_params(flow, rng, rows), rng.standard_normal((3, dim)), np.arange(1.0, dim + 1)
-        passed = flow.forward(params, z)
-        found = flow.carry(params, passed.tape, k * np.cos(z))
+        passed = flow.forward(flow.prepare(params), z)
+        found = flow.carry(flow.prepare(params), passed.tape, k * np.cos(z))
 
         def log_density(images):
-            before, log_det = flow.inverse(params, images)
+            before, log_det = flow.inverse(flow.prepare(params), images)
             return np.sin(before) @ k + log_det
 
         for direction in rng.standard_normal((3, dim)):
@@ -114,29 +114,34 @@ class TestEveryFlow:
     def test_an_imaginary_step_gives_the_directional_derivative(self, kind, dim, rng):
         flow = FLOWS[kind](dim)
         params, z, v = random_params(flow, rng), rng.standard_normal((2, dim)), rng.standard_normal((2, dim))
-        passed = flow.forward(params, z + 1e-30j * v)
+        passed = flow.forward(flow.prepare(params), z + 1e-30j * v)
         expected = [jacobian(flow, params, point) @ way for point, way in zip(z, v, strict=True)]
         np.testing.assert_allclose(passed.z.imag / 1e-30, expected, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(passed.z.real, flow.forward(params, z).z, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            passed.z.real, flow.forward(flow.prepare(params), z).z, rtol=1e-12, atol=1e-12
+        )
 
     @pytest.mark.parametrize("scale", [1e-8, 30.0, 1e4])
     def test_extreme_parameters_still_give_an_invertible_map(self, kind, dim, scale, rng):
         flow = FLOWS[kind](dim)
         params = FlowParams(*(scale * rng.standard_normal(part.shape) for part in flow.initial(rng)))
         z = rng.standard_normal((5, dim))
-        passed = flow.forward(params, z)
+        passed = flow.forward(flow.prepare(params), z)
         assert np.isfinite(passed.z).all() and np.isfinite(passed.log_det).all()
-        assert all(np.isfinite(part).all() for part in _flat(flow.pullback(params, passed.tape, z, z[:, 0])))
-        again = flow.forward(params, flow.inverse(params, passed.z)[0]).z
+        assert all(
+            np.isfinite(part).all()
+            for part in _flat(flow.pullback(flow.prepare(params), passed.tape, z, z[:, 0]))
+        )
+        again = flow.forward(flow.prepare(params), flow.inverse(flow.prepare(params), passed.z)[0]).z
         np.testing.assert_allclose(again, passed.z, atol=1e-6 * (1.0 + np.abs(passed.z).max()))
 
     def test_starts_as_the_identity_without_being_a_saddle(self, kind, dim, rng):
         flow = FLOWS[kind](dim)
         params, z = flow.initial(rng), rng.standard_normal((4, dim))
-        passed = flow.forward(params, z)
+        passed = flow.forward(flow.prepare(params), z)
         np.testing.assert_allclose(passed.z, z, atol=1e-12)
         np.testing.assert_allclose(passed.log_det, 0.0, atol=1e-12)
-        bar = flow.pullback(params, passed.tape, np.cos(z), np.ones(4))[1]
+        bar = flow.pullback(flow.prepare(params), passed.tape, np.cos(z), np.ones(4))[1]
         assert max(np.abs(part).max(initial=0.0) for part in bar) > 1e-2
 
 
@@ -150,8 +155,12 @@ def test_rows_with_the_same_parameters_are_moved_as_by_shared_ones(kind, rng):
     flow = FLOWS[kind](5)
     params, z = random_params(flow, rng), rng.standard_normal((6, 5))
     rows = params._replace(own=np.tile(params.own, (6, 1)))
-    np.testing.assert_allclose(flow.forward(rows, z).z, flow.forward(params, z).z, rtol=1e-12)
-    np.testing.assert_allclose(flow.inverse(rows, z)[0], flow.inverse(params, z)[0], rtol=1e-9)
+    np.testing.assert_allclose(
+        flow.forward(flow.prepare(rows), z).z, flow.forward(flow.prepare(params), z).z, rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        flow.inverse(flow.prepare(rows), z)[0], flow.inverse(flow.prepare(params), z)[0], rtol=1e-9
+    )
 
 
 def test_columns_without_full_rank_are_reported():
@@ -161,7 +170,7 @@ def test_columns_without_full_rank_are_reported():
     with pytest.raises(
         FlowError, match=r"not orthonormal after 100 steps .* 6 x 3 matrix must have full rank"
     ):
-        flow.forward(FlowParams(own, np.empty(0)), np.zeros((1, 6)))
+        flow.prepare(FlowParams(own, np.empty(0)))
 
 
 @pytest.mark.parametrize("columns", [0, 4])

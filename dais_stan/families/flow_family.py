@@ -51,7 +51,7 @@ FLOWS: dict[str, Callable[[int, int | None, int], Flow]] = {
 
 class _Tape(NamedTuple):
     base: Any
-    params: FlowParams
+    state: Any  # of the chain
     chain: Any
 
 
@@ -96,28 +96,28 @@ class FlowFamily:
 
     def sample(self, params: NDArray, eps: NDArray) -> Sample:
         base, flow = self.split(params)
-        u = self.base.sample(base, eps)
-        passed = self.chain.forward(flow, u.z)
-        return Sample(passed.z, u.log_q - passed.log_det, _Tape(u.tape, flow, passed.tape))
+        u, state = self.base.sample(base, eps), self.chain.prepare(flow)
+        passed = self.chain.forward(state, u.z)
+        return Sample(passed.z, u.log_q - passed.log_det, _Tape(u.tape, state, passed.tape))
 
     def pullback(self, params: NDArray, tape: _Tape, z_bar: NDArray, log_q_bar: NDArray | None) -> NDArray:
         log_det_bar = np.zeros(len(z_bar)) if log_q_bar is None else -log_q_bar
-        u_bar, bar = self.chain.pullback(tape.params, tape.chain, z_bar, log_det_bar)
+        u_bar, bar = self.chain.pullback(tape.state, tape.chain, z_bar, log_det_bar)
         base_bar = self.base.pullback(self.split(params)[0], tape.base, u_bar, log_q_bar)
         return np.concatenate((base_bar, *bar))
 
     def score(self, params: NDArray, tape: _Tape) -> NDArray:
-        return self.chain.carry(tape.params, tape.chain, self.base.score(self.split(params)[0], tape.base))
+        return self.chain.carry(tape.state, tape.chain, self.base.score(self.split(params)[0], tape.base))
 
     def log_prob(self, params: NDArray, z: NDArray) -> NDArray:
         base, flow = self.split(params)
-        u, log_det = self.chain.inverse(flow, z)
+        u, log_det = self.chain.inverse(self.chain.prepare(flow), z)
         return self.base.log_prob(base, u) + log_det
 
     def noise(self, params: NDArray, z: NDArray) -> NDArray:
         """See ``Family``."""
         base, flow = self.split(params)
-        return self.base.noise(base, self.chain.inverse(flow, z)[0])
+        return self.base.noise(base, self.chain.inverse(self.chain.prepare(flow), z)[0])
 
     def moments(self, params: NDArray) -> tuple[NDArray, NDArray]:
         """Mean (D,) and a factor (D, D) of the covariance, from max(16,384, 4 D) draws of fixed noise.

@@ -14,7 +14,6 @@ from ..objectives.msc import msc
 from ..optimize import Schedule
 from ..whitening import WhitenedTarget
 from .base import FLOW_SCHEDULE, MethodObjective, ReportsQ, check
-from .vi import gaussian_start
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class _Climb:
 
     def initial(self, rng: np.random.Generator) -> NDArray:
         self.memory[:] = 0.1 * rng.standard_normal(self.memory.shape)
-        return gaussian_start(self._density, self._family, rng)
+        return self._family.initial()  # not VI's: it may have lost a mode
 
     def __call__(self, params: NDArray, rng: np.random.Generator) -> Estimate:
         chains, dim = self.memory.shape

@@ -33,43 +33,43 @@ class PulledBack:
     def __init__(self, density: WhitenedTarget, family: FlowFamily, params: NDArray) -> None:
         self.dim = density.dim
         self._density, self._flow = density, family.chain
-        self._params = family.split(params)[1]
+        self._state = family.chain.prepare(family.split(params)[1])
         self.params_bar = np.zeros(family.n_params - family.base.n_params)
 
     def log_density_gradient(self, u: NDArray) -> tuple[NDArray, NDArray]:
-        passed = self._flow.forward(self._params, u)
+        passed = self._flow.forward(self._state, u)
         value, gradient = self._density.log_density_gradient(passed.z)
-        pulled = self._flow.pullback(self._params, passed.tape, gradient, np.ones(len(u)))[0]
+        pulled = self._flow.pullback(self._state, passed.tape, gradient, np.ones(len(u)))[0]
         return value + passed.log_det, pulled
 
     def hvp(self, u: NDArray, v: NDArray, gradient: NDArray | None = None) -> NDArray:
         """Hessian at u times v; ``gradient``, where known, is the one in u, and saves one of the target."""
-        flow, params = self._flow, self._params
-        passed = flow.forward(params, u)
+        flow, state = self._flow, self._state
+        passed = flow.forward(state, u)
         if gradient is None:
             outer_gradient = self._density.log_density_gradient(passed.z)[1]
         else:
-            outer_gradient = flow.carry(params, passed.tape, gradient)
-        tilted = flow.forward(params, u + 1j * IMAGINARY_STEP * v)
+            outer_gradient = flow.carry(state, passed.tape, gradient)
+        tilted = flow.forward(state, u + 1j * IMAGINARY_STEP * v)
         moved = np.ascontiguousarray(tilted.z.imag) / IMAGINARY_STEP
         curved = self._density.hvp(passed.z, moved, outer_gradient)
-        own_bar, own_params = flow.pullback(params, tilted.tape, outer_gradient, np.ones(len(u)))
-        target_bar, target_params = flow.pullback(params, passed.tape, curved, np.zeros(len(u)))
+        own_bar, own_params = flow.pullback(state, tilted.tape, outer_gradient, np.ones(len(u)))
+        target_bar, target_params = flow.pullback(state, passed.tape, curved, np.zeros(len(u)))
         own = np.concatenate([part.imag for part in own_params]) / IMAGINARY_STEP
         self.params_bar += own + np.concatenate(target_params)
         return own_bar.imag / IMAGINARY_STEP + target_bar
 
     def value_pullback(self, u: NDArray, gradient: NDArray, weight: NDArray) -> NDArray:
         """Gradient of sum(weight * value(u)) in the flow's parameters; ``gradient`` is that of value in u."""
-        passed = self._flow.forward(self._params, u)
-        outer_gradient = self._flow.carry(self._params, passed.tape, gradient)
+        passed = self._flow.forward(self._state, u)
+        outer_gradient = self._flow.carry(self._state, passed.tape, gradient)
         z_bar = weight[:, None] * outer_gradient
-        bars = self._flow.pullback(self._params, passed.tape, z_bar, weight)[1]
+        bars = self._flow.pullback(self._state, passed.tape, z_bar, weight)[1]
         return np.concatenate(bars)
 
     def to_target(self, u: NDArray) -> tuple[NDArray, NDArray]:
         """See ``WhitenedTarget.to_target``; the flow's part comes first."""
-        passed = self._flow.forward(self._params, u)
+        passed = self._flow.forward(self._state, u)
         z, log_det = self._density.to_target(passed.z)
         return z, log_det + passed.log_det
 

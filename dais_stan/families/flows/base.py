@@ -48,21 +48,24 @@ class Flow(Protocol):
     def initial(self, rng: np.random.Generator) -> FlowParams:
         """Parameters of the identity that are no saddle point: random directions, no displacement."""
 
-    def forward(self, params: FlowParams, z: NDArray) -> Passed:
+    def prepare(self, params: FlowParams) -> Any:
+        """What the methods below need of the parameters: matrices, orthonormal bases."""
+
+    def forward(self, state: Any, z: NDArray) -> Passed:
         """The image of points z (N, D)."""
 
-    def inverse(self, params: FlowParams, z: NDArray) -> tuple[NDArray, NDArray]:
+    def inverse(self, state: Any, z: NDArray) -> tuple[NDArray, NDArray]:
         """The points (N, D) whose images are z, and log |det| of the inverse's Jacobian (N,)."""
 
     def pullback(
-        self, params: FlowParams, tape: Any, z_bar: NDArray, log_det_bar: NDArray
+        self, state: Any, tape: Any, z_bar: NDArray, log_det_bar: NDArray
     ) -> tuple[NDArray, FlowParams]:
         """Gradient of sum(z_bar * z) + sum(log_det_bar * log_det) in the points and in the parameters.
 
         ``z_bar`` is (N, D), ``log_det_bar`` (N,). The parameters' gradient has their shapes.
         """
 
-    def carry(self, params: FlowParams, tape: Any, gradient: NDArray) -> NDArray:
+    def carry(self, state: Any, tape: Any, gradient: NDArray) -> NDArray:
         """The gradient (N, D) of a log density at the images, given that of its density before the flow.
 
         The log density of the image is that before the flow less ``log_det``; with the Jacobian J its

@@ -14,8 +14,9 @@ MOST_LOG_SCALE = 4.0
 
 
 class _Weights(NamedTuple):
-    """Masked weights: D to C, C to C, C to 2 D (mean, then log scale), with the later biases."""
+    """Masked weights: D to C, C to C, C to 2 D (mean, then log scale), with their biases."""
 
+    own: NDArray  # the first bias
     first: NDArray
     second: NDArray
     second_bias: NDArray
@@ -24,7 +25,6 @@ class _Weights(NamedTuple):
 
 
 class _Tape(NamedTuple):
-    weights: _Weights
     z: NDArray  # in the flow's own order
     hidden: tuple[NDArray, NDArray]
     slopes: tuple[NDArray, NDArray]  # of the hidden units
@@ -68,10 +68,12 @@ class IAF:
         rest = np.zeros(self.n_shared - len(first) - len(second))
         return FlowParams(rng.standard_normal(width), np.concatenate((first, second, rest)))
 
-    def _weights(self, shared: NDArray) -> _Weights:
-        first, second, second_bias, heads, heads_bias = np.split(shared, self._ends)
+    def prepare(self, params: FlowParams) -> _Weights:
+        """See ``Flow``."""
+        first, second, second_bias, heads, heads_bias = np.split(params.shared, self._ends)
         mask = self._masks
         return _Weights(
+            params.own,
             first.reshape(self._width, self.dim) * mask[0],
             second.reshape(self._width, self._width) * mask[1],
             second_bias,
@@ -79,47 +81,49 @@ class IAF:
             heads_bias,
         )
 
-    def _run(self, weights: _Weights, own: NDArray, z: NDArray) -> tuple[NDArray, _Tape]:
+    def _run(self, weights: _Weights, z: NDArray) -> tuple[NDArray, _Tape]:
         """The means (N, D) and the tape with the scales, for z in the flow's own order."""
-        first = np.tanh(z @ weights.first.T + own)
+        first = np.tanh(z @ weights.first.T + weights.own)
         second = np.tanh(first @ weights.second.T + weights.second_bias)
         heads = second @ weights.heads.T + weights.heads_bias
         raw = np.tanh(heads[:, self.dim :] / MOST_LOG_SCALE)
         scale = np.exp(MOST_LOG_SCALE * raw)
-        tape = _Tape(weights, z, (first, second), (1.0 - first * first, 1.0 - second * second), raw, scale)
+        tape = _Tape(z, (first, second), (1.0 - first * first, 1.0 - second * second), raw, scale)
         return heads[:, : self.dim], tape
 
-    def forward(self, params: FlowParams, z: NDArray) -> Passed:
+    def forward(self, weights: _Weights, z: NDArray) -> Passed:
         """See ``Flow``."""
         ordered = z[:, self._order]
-        mean, tape = self._run(self._weights(params.shared), params.own, ordered)
+        mean, tape = self._run(weights, ordered)
         moved = mean + tape.scale * ordered
         return Passed(moved[:, self._order], MOST_LOG_SCALE * tape.raw.sum(axis=1), tape)
 
-    def inverse(self, params: FlowParams, z: NDArray) -> tuple[NDArray, NDArray]:
+    def inverse(self, weights: _Weights, z: NDArray) -> tuple[NDArray, NDArray]:
         """See ``Flow``. Each pass settles one more coordinate."""
-        weights, image = self._weights(params.shared), z[:, self._order]
+        image = z[:, self._order]
         found = np.zeros_like(image)
         for i in range(self.dim):
-            mean, tape = self._run(weights, params.own, found)
+            mean, tape = self._run(weights, found)
             found[:, i] = (image[:, i] - mean[:, i]) / tape.scale[:, i]
         # Scales depend on earlier coordinates only, so that the last pass has them all.
         return found[:, self._order], -MOST_LOG_SCALE * tape.raw.sum(axis=1)
 
     def pullback(
-        self, params: FlowParams, tape: _Tape, z_bar: NDArray, log_det_bar: NDArray
+        self, weights: _Weights, tape: _Tape, z_bar: NDArray, log_det_bar: NDArray
     ) -> tuple[NDArray, FlowParams]:
         """See ``Flow``."""
         bar = z_bar[:, self._order]
         log_scale_bar = bar * tape.scale * tape.z + log_det_bar[:, None]
         heads_bar = np.concatenate((bar, log_scale_bar * (1.0 - tape.raw**2)), axis=1)
-        through, own_bar, shared_bar = self._network_pullback(tape, heads_bar)
+        through, own_bar, shared_bar = self._network_pullback(weights, tape, heads_bar)
         points_bar = (through + bar * tape.scale)[:, self._order]
-        return points_bar, FlowParams(collect(own_bar, params.own.ndim == 2), shared_bar)
+        return points_bar, FlowParams(collect(own_bar, weights.own.ndim == 2), shared_bar)
 
-    def _network_pullback(self, tape: _Tape, heads_bar: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+    def _network_pullback(
+        self, weights: _Weights, tape: _Tape, heads_bar: NDArray
+    ) -> tuple[NDArray, NDArray, NDArray]:
         """Gradients in the network's input, its first bias (a row for each point), and the shared weights."""
-        weights, (first, second), mask = tape.weights, tape.hidden, self._masks
+        (first, second), mask = tape.hidden, self._masks
         second_bar = (heads_bar @ weights.heads) * tape.slopes[1]
         first_bar = (second_bar @ weights.second) * tape.slopes[0]
         shared_bar = (
@@ -131,12 +135,12 @@ class IAF:
         )
         return first_bar @ weights.first, first_bar, np.concatenate([part.ravel() for part in shared_bar])
 
-    def carry(self, params: FlowParams, tape: _Tape, gradient: NDArray) -> NDArray:
+    def carry(self, weights: _Weights, tape: _Tape, gradient: NDArray) -> NDArray:
         """See ``Flow``. The Jacobian (N, D, D) is formed, and solved from the last coordinate upward."""
-        weights, dim = tape.weights, self.dim
+        dim = self.dim
         slope = 1.0 - tape.raw**2
         log_det_bar = np.concatenate((np.zeros_like(slope), slope), axis=1)
-        rest = gradient[:, self._order] - self._network_pullback(tape, log_det_bar)[0]
+        rest = gradient[:, self._order] - self._network_pullback(weights, tape, log_det_bar)[0]
         through = (weights.heads * tape.slopes[1][:, None]) @ weights.second * tape.slopes[0][:, None]
         heads = through @ weights.first  # (N, 2 D, D)
         jacobian = heads[:, :dim] + (tape.scale * tape.z * slope)[:, :, None] * heads[:, dim:]

@@ -33,7 +33,6 @@ class _Matrices(NamedTuple):
 
 
 class _Tape(NamedTuple):
-    matrices: _Matrices
     z: NDArray
     v: NDArray  # Q^T z
     t: NDArray  # tanh
@@ -69,7 +68,9 @@ class Sylvester:
         parts = (self._basis.initial(rng), square.ravel(), np.zeros(size), rng.standard_normal(size))
         return FlowParams(np.concatenate(parts), np.empty(0))
 
-    def _matrices(self, own: NDArray) -> _Matrices:
+    def prepare(self, params: FlowParams) -> _Matrices:
+        """See ``Flow``."""
+        own = params.own
         size = self._basis.columns
         basis, square, r_tilde_raw, shift = np.split(own, self._ends, axis=-1)
         every = slice(None, None, size + 1)  # the diagonal, of a matrix in one row
@@ -83,20 +84,18 @@ class Sylvester:
         state = self._basis.prepare(basis)
         return _Matrices(state, r, r_tilde, product, free, bounded, r_tilde_diagonal, shift)
 
-    def forward(self, params: FlowParams, z: NDArray) -> Passed:
+    def forward(self, m: _Matrices, z: NDArray) -> Passed:
         """See ``Flow``."""
-        m = self._matrices(params.own)
         v = self._basis.project(m.basis, z)
         t = np.tanh(apply(m.r_tilde, v) + m.shift)
         slope = 1.0 - t * t
         stretch = 1.0 + slope * m.product
         y = apply(m.r, t)
-        tape = _Tape(m, z, v, t, slope, stretch, y)
+        tape = _Tape(z, v, t, slope, stretch, y)
         return Passed(z + self._basis.embed(m.basis, y), np.log(stretch).sum(axis=1), tape)
 
-    def inverse(self, params: FlowParams, z: NDArray) -> tuple[NDArray, NDArray]:
+    def inverse(self, m: _Matrices, z: NDArray) -> tuple[NDArray, NDArray]:
         """See ``Flow``. In the subspace each row, from the last up, is a monotone scalar equation."""
-        m = self._matrices(params.own)
         target = self._basis.project(m.basis, z)
         v, t = np.empty_like(target), np.empty_like(target)
         for i in range(self._basis.columns - 1, -1, -1):
@@ -110,10 +109,10 @@ class Sylvester:
         return z + self._basis.embed(m.basis, v - target), -np.log(stretch).sum(axis=1)
 
     def pullback(
-        self, params: FlowParams, tape: _Tape, z_bar: NDArray, log_det_bar: NDArray
+        self, m: _Matrices, tape: _Tape, z_bar: NDArray, log_det_bar: NDArray
     ) -> tuple[NDArray, FlowParams]:
         """See ``Flow``."""
-        m, own = tape.matrices, params.own.ndim == 2
+        own = m.shift.ndim == 2
         y_bar = self._basis.project(m.basis, z_bar)
         share = log_det_bar[:, None] / tape.stretch
         shift_bar = (apply_transposed(m.r, y_bar) - 2.0 * m.product * share * tape.t) * tape.slope
@@ -124,7 +123,7 @@ class Sylvester:
         )
         basis_bar = self._basis.pullback(m.basis, tape.z, v_bar, tape.y, z_bar)
         own_bar = np.concatenate((basis_bar, *square_bar, collect(shift_bar, own)), axis=-1)
-        return z_bar + self._basis.embed(m.basis, v_bar), FlowParams(own_bar, params.shared)
+        return z_bar + self._basis.embed(m.basis, v_bar), FlowParams(own_bar, np.empty(0))
 
     def _square_bar(
         self, m: _Matrices, r_bar: NDArray, r_tilde_bar: NDArray, product_bar: NDArray
@@ -140,9 +139,8 @@ class Sylvester:
         square_bar[..., every] = (diagonal_bar + product_bar) * unfolding_slope(m.free)
         return square_bar, log_slope_bar * (1.0 - m.bounded**2)
 
-    def carry(self, params: FlowParams, tape: _Tape, gradient: NDArray) -> NDArray:
+    def carry(self, m: _Matrices, tape: _Tape, gradient: NDArray) -> NDArray:
         """See ``Flow``. By Woodbury's identity, an M x M lower-triangular system for each point."""
-        m = tape.matrices
         log_det_bar = -2.0 * m.product * tape.t * tape.slope / tape.stretch  # in the tanh's arguments
         inner = self._basis.project(m.basis, gradient) - apply_transposed(m.r_tilde, log_det_bar)
         rest = apply_transposed(m.r, inner)
