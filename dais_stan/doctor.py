@@ -167,13 +167,10 @@ def _compile_and_evaluate() -> str:
 
 
 def _nuts() -> str:
-    from .engines.cache import cache_dir
     from .engines.program import StanProgram
     from .nuts import sample
     from .target import Target
 
-    for folder in (cache_dir() / "models").glob(f"{TINY_NAME}-cmdstan-*"):
-        shutil.rmtree(folder)
     began = time.perf_counter()
     fit = sample(Target.from_program(StanProgram(TINY_MODEL, TINY_NAME)), chains=1, seed=1)
     seconds = time.perf_counter() - began

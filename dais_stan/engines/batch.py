@@ -10,9 +10,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import logging
-import os
 import platform
-import shutil
 import subprocess
 import weakref
 from collections.abc import Callable, Mapping
@@ -25,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dais_stan.engines.cache import build_once
+from dais_stan.engines.toolchain import compiler_command, require
 from dais_stan.errors import EngineError
 
 _log = logging.getLogger("dais_stan")
@@ -238,26 +237,20 @@ def batch_library() -> ctypes.CDLL:
     Raises:
         EngineError: there is no C++ compiler, or it fails; the message is its own.
     """
-    compiler = _compiler()
+    compiler = compiler_command()
+    require("a C++ compiler", compiler[0])
     sources = b"".join(source.read_bytes() for source in _SOURCES)
-    identity = "\0".join([compiler, platform.platform(), platform.machine(), *_FLAGS])
+    identity = "\0".join([*compiler, platform.platform(), platform.machine(), *_FLAGS])
     key = hashlib.sha256(sources + identity.encode()).hexdigest()[:32]
 
     def build(folder: Path) -> None:
         units = [str(source) for source in _SOURCES if source.suffix == ".cpp"]
-        command = [compiler, *_FLAGS, *units, "-o", str(folder / "batch.so")]
+        command = [*compiler, *_FLAGS, *units, "-o", str(folder / "batch.so")]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode:
-            raise EngineError(f"{compiler} could not compile the batch evaluator: {done.stderr.strip()}")
+            raise EngineError(f"{compiler[0]} could not compile the batch evaluator: {done.stderr.strip()}")
 
     return _declare(ctypes.CDLL(str(build_once(f"batch-{key}", build) / "batch.so")))
-
-
-def _compiler() -> str:
-    for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
-        if name and (path := shutil.which(name)):
-            return path
-    raise EngineError("There is no C++ compiler: install g++ (on Debian or Ubuntu, apt install g++).")
 
 
 def _declare(library: ctypes.CDLL) -> ctypes.CDLL:

@@ -18,11 +18,16 @@ _log = logging.getLogger("dais_stan")
 
 def require_toolchain() -> None:
     """Raise EngineError, with the command that mends it, when make or the C++ compiler is missing."""
-    for what, program in (("make", make_program()), ("a C++ compiler", compiler())):
-        if shutil.which(program) is None:
-            raise EngineError(
-                f"{what} ({program}) is needed to compile Stan and was not found; run: {install_command()}"
-            )
+    require("make", make_program())
+    require("a C++ compiler", compiler())
+
+
+def require(what: str, program: str) -> None:
+    """Raise EngineError, with the command that mends it, when the program is missing."""
+    if shutil.which(program) is None:
+        raise EngineError(
+            f"{what} ({program}) is needed to compile Stan and was not found; run: {install_command()}"
+        )
 
 
 def install_command() -> str:
@@ -37,8 +42,13 @@ def make_program() -> str:
 
 def compiler() -> str:
     """The C++ compiler that the makefiles will call."""
+    return compiler_command()[0]
+
+
+def compiler_command() -> list[str]:
+    """The same with the arguments that CXX gives it, such as those of ccache."""
     chosen = shlex.split(os.environ.get("CXX", ""))
-    return chosen[0] if chosen else ("clang++" if sys.platform == "darwin" else "g++")
+    return chosen or ["clang++" if sys.platform == "darwin" else "g++"]
 
 
 def run_make(home: Path, arguments: Sequence[str], what: str, hint: str = "") -> None:
