@@ -1,0 +1,117 @@
+"""What a Sylvester layer costs beside the matrix products that it cannot do without.
+
+Forward and pullback of one orthogonal Sylvester flow (D = 64, M = 16) on 256 points, against a bare sequence
+of the products of the same shapes: the target is at most twice their time. Bjorck's iteration, which depends
+on the parameters and not on the points, is counted on both sides by its own products.
+
+    python benchmarks/flow_speed.py
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from study import Cell, Row, arguments, markdown, run_cells, write_report
+
+from dais_stan.families.flows import Flow, FlowParams, OrthogonalSylvester
+from dais_stan.families.flows.sylvester import Sylvester
+
+POINTS, DIM, COLUMNS = 256, 64, 16
+
+
+def best_seconds(call: Callable[[], Any], blocks: int, repeats: int = 50) -> float:
+    """Least mean time of a call over blocks of repeats: what other processes add is left out."""
+    call()
+    times = []
+    for _ in range(blocks):
+        began = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        times.append((time.perf_counter() - began) / repeats)
+    return min(times)
+
+
+def moved_params(flow: Flow, rng: np.random.Generator) -> FlowParams:
+    """Parameters some way off the start, as in the middle of a fit."""
+    start = flow.initial(rng)
+    return start._replace(own=start.own + 0.1 * rng.standard_normal(len(start.own)))
+
+
+def layer(rng: np.random.Generator) -> tuple[Callable[[], Any], int]:
+    """Forward and pullback, matrices included, and the number of Bjorck's steps in it."""
+    flow: Sylvester = OrthogonalSylvester(DIM, COLUMNS)
+    params = moved_params(flow, rng)
+    z, z_bar, ones = (*rng.standard_normal((2, POINTS, DIM)), np.ones(POINTS))
+
+    def call() -> None:
+        state = flow.prepare(params)
+        passed = flow.forward(state, z)
+        flow.pullback(state, passed.tape, z_bar, ones)
+
+    return call, len(flow.prepare(params).basis.steps)
+
+
+def products(rng: np.random.Generator, steps: int) -> Callable[[], Any]:
+    """The products alone: six with Q and four with R or R~ for the points, two gradients of each, and
+    Bjorck's."""
+    q, r = rng.standard_normal((DIM, COLUMNS)), rng.standard_normal((COLUMNS, COLUMNS))
+    z, v = rng.standard_normal((POINTS, DIM)), rng.standard_normal((POINTS, COLUMNS))
+
+    def for_points() -> None:
+        for _ in range(2):
+            z @ q  # the points, and the cotangents, into the subspace
+            v @ q.T  # and back
+            v @ r  # R and its transpose, R~ and its transpose
+            v @ r
+            v.T @ v  # gradients of R and R~
+            z.T @ v  # of Q, through either of its uses
+
+    def for_basis() -> None:
+        for _ in range(steps):
+            q.T @ q  # forward
+            q @ r
+            q.T @ q  # pullback
+            q @ r
+            q @ r
+
+    def call() -> NDArray | None:
+        for_points()
+        for_basis()
+        return None
+
+    return call
+
+
+def run(cell: Cell) -> Row:
+    """Times of both, and their ratio."""
+    rng = np.random.default_rng(cell["seed"])
+    call, steps = layer(rng)
+    bare = products(rng, steps)
+    # Alternately, so that a busy machine is busy for both.
+    pairs = [(best_seconds(call, 1), best_seconds(bare, 1)) for _ in range(cell["blocks"])]
+    with_layer, without = (min(times) for times in zip(*pairs, strict=True))
+    return {"layer": with_layer, "products": without, "ratio": with_layer / without, "steps": steps}
+
+
+def main() -> None:
+    """Run, and write JSON and table."""
+    options = arguments(__doc__ or "").parse_args()
+    blocks = 60 if options.full else 20
+    cells = [{"seed": seed, "blocks": blocks} for seed in range(options.seeds or 3)]
+    rows = run_cells("flow_speed", cells, run, options)
+    lines = [
+        (row["seed"], f"{row['layer'] * 1e6:.0f}", f"{row['products'] * 1e6:.0f}", f"{row['ratio']:.2f}")
+        for row in rows
+    ]
+    table = markdown(("seed", "layer, us", "its products, us", "ratio"), lines)
+    write_report(
+        "flow_speed", f"# A Sylvester layer, D = {DIM}, M = {COLUMNS}, {POINTS} points\n\n{table}", options
+    )
+
+
+if __name__ == "__main__":
+    main()
