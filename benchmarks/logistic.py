@@ -89,7 +89,7 @@ def cells(options: argparse.Namespace) -> list[Cell]:
         "iterations": options.iterations or (100_000 if full else 20_000),
         "batch": 1,
         "evaluation_draws": 20_000 if full else 10_000,
-        "sir_draws": 100_000 if full else 10_000,
+        "sir_draws": 20_000 if full else 10_000,
     }
     out = []
     for preset, method, n, k in runs_of(options):

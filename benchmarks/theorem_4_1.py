@@ -142,7 +142,7 @@ def main() -> None:
     """Run, and write JSON, table and figure."""
     options = arguments(__doc__ or "").parse_args()
     dims = (2, 5, 20) if options.full else (2, 5)
-    draws = 1_000_000 if options.full else 50_000
+    draws = 200_000 if options.full else 50_000
     cells = [
         {"dim": dim, "seed": seed, "transitions": k, "draws": draws}
         for dim in dims
