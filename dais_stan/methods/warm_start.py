@@ -21,7 +21,7 @@ MAX_DIM = 500
 #: A direction of q that is flatter than this, or curved the wrong way, counts as so flat.
 LEAST_CURVATURE = 1e-3
 #: How far from VI's standard deviations (0) to the posterior's own (1) q0 may start, in order of preference.
-WIDENINGS = (1.0, 0.5, 0.0)
+WIDENINGS = tuple(0.1 * tenths for tenths in range(10, -1, -1))
 
 
 def curvature(density: SmoothDensity, mean: NDArray, factor: NDArray, rng: np.random.Generator) -> NDArray:
