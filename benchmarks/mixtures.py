@@ -124,11 +124,11 @@ def shuffled_components(mixture: Mixture) -> Components:
 def smoothed_minimum(lambdas: NDArray, error: NDArray, sem: NDArray) -> float:
     """Where the errors (L,), smoothed over log lambda with weights 1 / sem^2, are least.
 
-    The kernel is a Gaussian with the grid's own step as its standard deviation.
+    The kernel is a Gaussian with half the grid's mean step as its standard deviation.
     """
     log_lambda = np.log(lambdas)
     fine = np.linspace(log_lambda[0], log_lambda[-1], 401)
-    distance = (fine[:, None] - log_lambda) / np.diff(log_lambda).mean()
+    distance = (fine[:, None] - log_lambda) / (0.5 * np.diff(log_lambda).mean())
     weight = np.exp(-0.5 * distance**2) / sem**2
     return float(np.exp(fine[np.argmin((weight @ error) / weight.sum(axis=1))]))
 

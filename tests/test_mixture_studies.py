@@ -77,4 +77,5 @@ def test_the_best_lambda_falls_as_components_grow() -> None:
     # (1 - 1 / lam)^2 + COMPONENTS / (T lam) is least at 1 / lam = 1 - 5 / T
     assert found.best(10) == pytest.approx(2.0, rel=0.07)
     assert found.best(30) == pytest.approx(1.2, rel=0.07)
+    assert found.best(50) == pytest.approx(1.11, rel=0.07)
     np.testing.assert_allclose(mixtures[1.0].mse(2 * COMPONENTS), scatter / 2)
