@@ -1,9 +1,9 @@
 """Flows against Gaussians on posteriors that no Gaussian follows, at one budget of gradients.
 
 For each family: ELBO (and its gap to log Z where that is known), k-hat, and the worst errors of q's own
-draws, unweighted: (mean - reference) / sd and log(sd / reference sd) over scalars. Every fit takes as many Adam
-steps of 16 draws from the posterior mode; a flow's warm start comes on top and is in the gradients reported.
-References: exact moments of the banana; of the others, NUTS with 4 chains of 2,000 draws.
+draws, unweighted: (mean - reference) / sd and log(sd / reference sd) over scalars. Every fit takes as many
+Adam steps of 16 draws from the posterior mode; a flow's warm start comes on top and is in the gradients
+reported. References: exact moments of the banana; of the others, NUTS with 4 chains of 2,000 draws.
 
     python benchmarks/flow_posteriors.py [--quick | --full]
 """

@@ -11,7 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import FlowParams, Passed, apply, apply_transposed, collect, outer, unfolding, unfolding_slope
+from .base import (
+    FlowParams,
+    Passed,
+    apply,
+    apply_transposed,
+    collect,
+    outer,
+    row_sums,
+    unfolding,
+    unfolding_slope,
+)
 from .bases import Basis, Bjorck, Householder, Permutation
 from .monotone import solve_monotone
 
@@ -92,7 +102,7 @@ class Sylvester:
         stretch = 1.0 + slope * m.product
         y = apply(m.r, t)
         tape = _Tape(z, v, t, slope, stretch, y)
-        return Passed(z + self._basis.embed(m.basis, y), np.log(stretch).sum(axis=1), tape)
+        return Passed(z + self._basis.embed(m.basis, y), row_sums(np.log(stretch)), tape)
 
     def inverse(self, m: _Matrices, z: NDArray) -> tuple[NDArray, NDArray]:
         """See ``Flow``. In the subspace each row, from the last up, is a monotone scalar equation."""
@@ -114,10 +124,11 @@ class Sylvester:
         """See ``Flow``."""
         own = m.shift.ndim == 2
         y_bar = self._basis.project(m.basis, z_bar)
-        share = log_det_bar[:, None] / tape.stretch
-        shift_bar = (apply_transposed(m.r, y_bar) - 2.0 * m.product * share * tape.t) * tape.slope
+        share = log_det_bar[:, None] * tape.slope / tape.stretch
+        shift_bar = apply_transposed(m.r, y_bar) * tape.slope
+        shift_bar -= share * tape.t * (2.0 * m.product)
         v_bar = apply_transposed(m.r_tilde, shift_bar)
-        product_bar = collect(share * tape.slope, own)
+        product_bar = collect(share, own)
         square_bar = self._square_bar(
             m, outer(y_bar, tape.t, own), outer(shift_bar, tape.v, own), product_bar
         )
