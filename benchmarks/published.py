@@ -15,6 +15,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 from study import Row, group, markdown, mean_and_sd
 
@@ -82,28 +83,32 @@ def _beside(place: tuple[str, int, int, int], method: str, kind: str, ours: list
 
 
 def plot_errors(rows: list[Row], path: Any) -> None:
-    """Error of the standard deviations against N, one panel a data set, published numbers as crosses."""
+    """Our errors of the standard deviations against the published ones, one panel a data set.
+
+    A dot is one N and K by the paper's settings, a star by the defaults; on the line both agree.
+    """
     sets = group(rows, "group", "d")
-    chart, panels = plt.subplots(
-        1, len(sets), figsize=(4 * len(sets), 3.5), layout="constrained", squeeze=False
-    )
+    size = (3.2 * len(sets), 3.4)
+    chart, panels = plt.subplots(1, len(sets), figsize=size, layout="constrained", squeeze=False)
+    colours = {name: f"C{i}" for i, name in enumerate(("iwvi", "sir", "dais0", "dais", "msc1", "msc8"))}
     for axes, ((name, d), runs) in zip(panels[0], sets.items(), strict=True):
-        curves: dict[tuple[str, int, str], dict[int, list[float]]] = {}
-        for run in runs:
-            for method in run["mae"]:
-                curve = curves.setdefault((method, run["transitions"], run["preset"]), {})
-                curve.setdefault(run["particles"], []).append(run["mae"][method]["std"])
-        for (method, transitions, preset), curve in sorted(curves.items()):
-            label = (f"{method}({transitions})" if transitions else method) + f", {preset}"
-            n = sorted(curve)
-            style = "o-" if preset == "paper" else "*"
-            (line,) = axes.plot(n, [np.mean(curve[i]) for i in n], style, markersize=4, label=label)
-            theirs = {i: published().get((name, d, "std", _column(method, transitions), i)) for i in n}
-            known = [(i, number[0]) for i, number in theirs.items() if number]
-            if known:
-                axes.plot(*zip(*known, strict=True), "x", color=line.get_color())
-        axes.set(xscale="log", yscale="log", xlabel="N", title=f"{name}, d = {d}")
-    panels[0, 0].set_ylabel("mean absolute error of the sd")
-    panels[0, -1].legend(fontsize="xx-small")
-    chart.savefig(path, dpi=150)
+        seen = []
+        for (preset, n, k, _), same in group(runs, "preset", "particles", "transitions", "method").items():
+            for method in sorted(set(same[0]["mae"]) & set(colours)):
+                theirs = published().get((name, d, "std", _column(method, k), n))
+                if theirs is None:
+                    continue
+                ours = float(np.mean([run["mae"][method]["std"] for run in same]))
+                marker = "o" if preset == "paper" else "*"
+                axes.plot(theirs[0], ours, marker, color=colours[method], markersize=7, alpha=0.8)
+                seen += [theirs[0], ours]
+        ends = [0.8 * min(seen), 1.2 * max(seen)]
+        axes.plot(ends, ends, color="0.7", linewidth=1, zorder=0)
+        axes.set(xscale="log", yscale="log", xlabel="published", title=f"{name}, d = {d}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    panels[0, 0].set_ylabel("ours (error of the sd)")
+    handles = [plt.Line2D([], [], marker="s", linestyle="", color=c, label=m) for m, c in colours.items()]
+    panels[0, -1].legend(handles=handles, fontsize="x-small")
+    chart.savefig(path, dpi=130)
     plt.close(chart)
