@@ -1,0 +1,5 @@
+"""Amortised inference: one encoder for the local parameters of all observations of a Stan program."""
+
+from .fit import AmortizedFit, fit_amortized
+
+__all__ = ["AmortizedFit", "fit_amortized"]
