@@ -3,7 +3,10 @@
 1. The Gaussian of any covariance (above ``MAX_DENSE_DIM`` parameters: of diagonal covariance), from the
    best of several modes.
 2. A mixture of Student t distributions, adapted to the posterior from there by importance sampling, where
-   the first k-hat is too large or another mode has nearly as much of the posterior.
+   the first k-hat is too large or another mode has nearly as much of the posterior. It costs no gradients.
+3. An inverse autoregressive flow (Kingma et al. 2016), where the mixture does not pass either or there are
+   too many parameters for one: each coordinate's place and width may depend on those before it, as they do
+   in a hierarchy.
 
 What was tried, what it gave and why one was taken is in ``Fit.choice``. Nothing here sees a reference.
 """
@@ -21,14 +24,15 @@ from .adaptive import MixtureFit, adapt, importance_of_mixture
 from .approximation import Fit
 from .fitting import counts_since, fit, fresh_seed, importance_count
 from .psis import KHAT_LIMIT
-from .start import MAX_DENSE_DIM, Mode, find_modes
+from .start import MAX_DENSE_DIM, Mode, Start, find_modes
 from .target import Target
 from .whitening import WhitenedTarget, Whitening
 
 #: A mode whose Gaussian's ELBO is within so many nats of the best one's has some of the posterior.
 RIVAL_NATS = 6.0
-#: Above this dimension a Student mixture cannot be learned from a few ten thousand draws.
-MAX_MIXTURE_DIM = 100
+#: Above this dimension a Student mixture cannot be learned from a few ten thousand draws, and above that a
+#: flow takes hours.
+MAX_MIXTURE_DIM, MAX_FLOW_DIM = 40, 200
 #: Fewer effective draws than this leave errors of more than 0.05 standard deviations, whatever k-hat says.
 LEAST_ESS = 400.0
 
@@ -58,9 +62,12 @@ def fit_auto(
             importance_draws=importance_draws,
             **first_rung,
         )
-    tried = [first]
-    if (rivals or not _good(first)) and target.dim <= MAX_MIXTURE_DIM:
-        tried.append(_mixture(first, rivals, importance_count(importance_draws, target.dim), mixture_rng))
+        tried = [first]
+        if (rivals or not _good(first)) and target.dim <= MAX_MIXTURE_DIM:
+            count = importance_count(importance_draws, target.dim)
+            tried.append(_mixture(first, rivals, count, mixture_rng))
+        if not rivals and not _good(tried[-1]) and target.dim <= MAX_FLOW_DIM:
+            tried.append(_flow(first, importance_draws))
     chosen = _choose(tried, bool(rivals))
     chosen.choice = _reason(tried, chosen, modes, rivals)
     chosen.method = "auto"
@@ -87,8 +94,7 @@ def _mixture(first: Fit, rivals: list[Mode], count: int, rng: np.random.Generato
     """The Student mixture adapted from the first rung's Gaussian and those of the other modes."""
     before = replace(first.target.counts)
     began = time.perf_counter()
-    mean, factor = first.whitening.affine(*first.family.moments(first.params))
-    whitening = Whitening(mean, factor if factor.ndim == 2 else np.diag(factor))
+    whitening = _own(first)
     density = WhitenedTarget(first.target, whitening)
     starts = [(np.zeros(density.dim), np.eye(density.dim)), *(_in(whitening, mode) for mode in rivals)]
     mixture, rounds = adapt(density, starts, rng)
@@ -108,6 +114,20 @@ def _mixture(first: Fit, rivals: list[Mode], count: int, rng: np.random.Generato
         start_note=first.start_note,
         counts=counts_since(before, first.target.counts),
         seconds=time.perf_counter() - began,
+    )
+
+
+def _own(first: Fit) -> Whitening:
+    """Coordinates in which the Gaussian of the first rung is the standard normal."""
+    mean, factor = first.whitening.affine(*first.family.moments(first.params))
+    return Whitening(mean, factor if factor.ndim == 2 else np.diag(factor))
+
+
+def _flow(first: Fit, importance_draws: int | None) -> Fit:
+    """An inverse autoregressive flow over the first rung's Gaussian."""
+    start = Start(_own(first), "given", f"{first.start_note}; then from the Gaussian fitted there")
+    return fit(
+        first.target, "flow", family="iaf", seed=first.seed, start=start, importance_draws=importance_draws
     )
 
 

@@ -26,7 +26,7 @@ logger = logging.getLogger("dais_stan")
 
 CHAINS, WARMUP, DRAWS_PER_CHAIN = 10, 2000, 1000
 #: Tried in turn, until the draws pass: every how manyth draw is kept, and the target acceptance rate.
-SETTINGS = ((10, 0.8), (20, 0.95), (40, 0.99))
+SETTINGS = ((10, 0.8), (10, 0.95), (20, 0.99))
 #: Thinned draws count as nearly independent when each scalar's effective sample size is this share of them.
 INDEPENDENT = 0.8
 QUANTILES = (0.05, 0.5, 0.95)

@@ -25,6 +25,8 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
     "dais0": ("dais0", {}),
     "dais": ("dais", {}),
     "msc": ("msc", {"family": "fullrank"}),
+    "o-sylvester": ("flow", {"family": "o-sylvester"}),
+    "iaf": ("flow", {"family": "iaf"}),
 }
 METHODS = (*FITS, "mix", *RIVALS, "nuts")
 #: Methods that need the program compiled for CmdStan.
