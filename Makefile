@@ -1,5 +1,7 @@
 # make demo   fit eight schools, sample it with NUTS, compare, draw: everything from nothing, into demo/
-# make test   the tests; make lint: style and types; make bench: the quick version of each benchmark
+# make test   the tests; make lint: style and types
+# make bench  every method on eight posteriors with a reference, and the report on them, into bench/
+# make studies  the quick version of each table and figure in benchmarks/
 # PYTHON=python3.12 chooses the Python that .venv is made with.
 
 PYTHON ?= python3
@@ -8,10 +10,11 @@ BIN := $(VENV)/bin
 # Processes for the tests; compiling Stan programs is most of their time.
 JOBS ?= 2
 MODEL := stan_models/eight_schools_noncentered
-# Which of benchmarks/ to run: make bench BENCH="gradient_floor theorem_4_1"; study and mixtures are what they share.
-BENCH ?= $(filter-out study mixtures,$(basename $(notdir $(wildcard benchmarks/*.py))))
+METHODS ?= auto,meanfield,fullrank,iwvi,dais0,msc,mix,o-sylvester,advi,pathfinder,laplace,nuts
+# Which of benchmarks/ to run: make studies STUDIES="gradient_floor theorem_4_1"; study and mixtures are what they share.
+STUDIES ?= $(filter-out study mixtures,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench studies clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dais-stan fit $(MODEL).stan --data $(MODEL).data.json --method fullrank --seed 1 --out demo/vi.nc
@@ -38,12 +41,13 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	touch $@ $(VENV)/.installed
 
-$(VENV)/.installed-bench: $(VENV)/.installed-dev
-	$(BIN)/python -m pip install --quiet --editable ".[bench]"
-	touch $@
+$(VENV)/.installed-bench: $(VENV)/.installed
+	$(BIN)/dais-stan bench posteriordb --posteriors quick --methods $(METHODS) --seeds 2 --workers $(JOBS) \
+	  --resume --out bench
+	$(BIN)/dais-stan report bench --out bench/report.html
 
-bench: $(VENV)/.installed-bench
-	for study in $(BENCH); do $(BIN)/python benchmarks/$$study.py || exit 1; done
+studies: $(VENV)/.installed-bench
+	for study in $(STUDIES); do $(BIN)/python benchmarks/$$study.py || exit 1; done
 
 clean:
-	rm -rf $(VENV) demo build dist
+	rm -rf $(VENV) demo bench build dist
