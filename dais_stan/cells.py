@@ -123,9 +123,14 @@ def run_cells(
             if told:
                 told(sum(key(c) in done for c in cells), len(cells), cell, row)
     rows = [{**cell, **done[key(cell)]} for cell in cells]
-    text = json.dumps({"machine": machine(), "rows": rows}, indent=1, allow_nan=False)
-    (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    write_rows(folder / f"{name}.json", rows)
     return rows
+
+
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
+    """JSON of the rows and of the machine that they were measured on."""
+    text = json.dumps({"machine": machine(), "rows": rows}, indent=1, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 def machine() -> dict[str, Any]:

@@ -38,7 +38,7 @@ def bench_page(folder: Path) -> Page:
         verdict=[_in_words(one) for one in summarise(rows)],
         good=None,
         figures=[
-            ("Accuracy against cost", figures.accuracy(_points(rows, methods))),
+            ("Accuracy against cost", figures.accuracy(method_points(rows))),
             ("Worst error of each posterior", figures.errors(list(groups), _series(groups, methods))),
         ],
         tables=[_summary_table(rows), _posterior_table(groups, methods)],
@@ -68,14 +68,15 @@ def _runs(rows: Sequence[Row], method: str) -> list[Row]:
     return [row for row in rows if row["method"] == method]
 
 
-def _points(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
+def method_points(rows: Sequence[Row]) -> dict[str, list[tuple[float, float]]]:
+    """(evaluations, worst error) of each run of each method that says what it cost."""
     points = {
         method: [
             (row["evaluations"], max(worst_errors([row])))
             for row in _runs(rows, method)
             if row.get("evaluations") and not row["failure"]
         ]
-        for method in methods
+        for method in dict.fromkeys(row["method"] for row in rows)
     }
     return {method: pairs for method, pairs in points.items() if pairs}
 
