@@ -27,6 +27,11 @@ _OUT_OF_BOUNDS = re.compile(
     r"(?P<name>\w[\w.]*(?:\[[^\]]*\])*) is (?P<found>\S+), but must be (?P<expected>.+)"
 )
 _INT_LIMIT = 2**31  # Stan's integers have 32 bits
+_INFINITIES = {
+    sign + word: float(sign + word)
+    for sign in ("", "+", "-")
+    for word in ("Inf", "Infinity", "inf", "infinity")
+}
 
 
 def read_data(data: Data, inputs: Mapping[str, Declaration]) -> dict[str, Any]:
@@ -118,7 +123,16 @@ def _parse(text: str, where: str) -> Mapping[str, Any]:
         raise TargetError(
             f"Data: expected a JSON object of variables, but {where} holds a {type(parsed).__name__}."
         )
-    return parsed
+    return {name: _with_infinities(value) for name, value in parsed.items()}
+
+
+def _with_infinities(value: Any) -> Any:
+    """CmdStan's JSON writes infinity as a text too."""
+    if isinstance(value, list):
+        return [_with_infinities(element) for element in value]
+    if isinstance(value, dict):
+        return {name: _with_infinities(element) for name, element in value.items()}
+    return _INFINITIES.get(value, value) if isinstance(value, str) else value
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -166,7 +180,8 @@ def _check_array(name: str, declaration: Declaration, value: Any) -> NDArray[Any
         raise _mismatch(name, declaration, _found_shape(array))
     if declaration.n_dims == 0 and array.size != 1:
         raise _mismatch(name, declaration, _found_shape(array))
-    bad = ~np.isfinite(array)
+    # Infinity is a real number to Stan, such as an open bound given as data; NaN and missing values are not.
+    bad = np.isnan(array) if declaration.type == "real" else ~np.isfinite(array)
     if bad.any():
         raise _mismatch(name, declaration, _element(array, bad))
     if declaration.type != "int":
@@ -233,4 +248,12 @@ def _plain(value: Any) -> Any:
         return [_plain(element) for element in value]
     if np.iscomplexobj(value):
         return np.stack([value.real, value.imag], axis=-1).tolist()
-    return value.tolist()
+    plain = value.tolist()
+    return plain if np.isfinite(value).all() else _spelled(plain)
+
+
+def _spelled(plain: Any) -> Any:
+    """Infinity as the text that Stan's reader of JSON takes for it; JSON has no such number."""
+    if isinstance(plain, list):
+        return [_spelled(element) for element in plain]
+    return plain if np.isfinite(plain) else "Infinity" if plain > 0 else "-Infinity"

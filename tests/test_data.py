@@ -130,6 +130,20 @@ def test_extra_variables_are_warned_of() -> None:
     assert caught[0].filename == __file__
 
 
+@pytest.mark.parametrize("engine", ["stanli", "auto"])
+def test_infinity_is_a_real_number(engine: str) -> None:
+    """An open bound given as data: the density is that of the half-line, from every spelling."""
+    code = (
+        "data { vector[2] b; } parameters { real<lower=b[1], upper=b[2]> x; } model { target += -square(x); }"
+    )
+    datas = [{"b": [0.0, np.inf]}, '{"b": [0, "Infinity"]}', '{"b": [0, "+Inf"]}', '{"b": [0, Infinity]}']
+    expected = [-np.exp(2 * z) + z for z in (-1.0, 0.5)]
+    for data in datas:
+        target = Target.from_stan(stan_code=code, data=data, engine=engine)
+        np.testing.assert_allclose(target.log_density(np.array([[-1.0], [0.5]])), expected, rtol=1e-12)
+    assert read_data('{"x": "-inf"}', {"x": REAL})["x"] == -np.inf
+
+
 # What is refused ----------------------------------------------------------------------------------------
 
 
@@ -143,7 +157,8 @@ def test_extra_variables_are_warned_of() -> None:
         (10**400, INT, 'Data variable "x": expected one int, found an integer too large for a double.'),
         ([1.0, 10**5000], VECTOR, "found an integer too large for a double."),
         ([1, 2.5, 3], INTS, 'Data variable "x": expected int values in 1 dimension, found 2.5 at [2].'),
-        ([1.0, np.inf], VECTOR, 'Data variable "x": expected real values in 1 dimension, found inf at [2].'),
+        ([1.0, np.nan], VECTOR, 'Data variable "x": expected real values in 1 dimension, found nan at [2].'),
+        ([1, np.inf], INTS, "found inf at [2]."),
         ([[1, 2], [3, np.nan]], MATRIX, "expected real values in 2 dimensions, found nan at [2, 2]."),
         ([1.0, None], VECTOR, "found a missing value (None)."),
         (pd.Series([1, None], dtype="Int64"), INTS, "found nan at [2]."),
