@@ -7,7 +7,7 @@ from densities import Normal, Skewed, central_difference
 import dais_stan as ds
 from dais_stan.families import FullRank, MeanField
 from dais_stan.methods import make_method
-from dais_stan.methods.warm_start import curvature
+from dais_stan.methods.warm_start import curvature, largest_curvature
 from dais_stan.objectives.annealing import AnnealingParameters
 from dais_stan.whitening import WhitenedTarget, Whitening
 
@@ -43,6 +43,18 @@ def test_the_curvature_is_the_mean_hessian_over_q():
     assert (np.abs(found.mean(axis=0) - expected) < 5 * se + 1e-6).all()
 
 
+@pytest.mark.parametrize("dense", [True, False])
+def test_the_largest_curvature_is_found_to_a_tenth(dense):
+    rng = np.random.default_rng(3)
+    mix = rng.standard_normal((40, 40)) / 6
+    covariance = mix @ mix.T + 0.1 * np.eye(40)
+    factor = np.linalg.cholesky(covariance + 0.1 * np.eye(40)) if dense else rng.uniform(0.5, 2.0, 40)
+    full = factor if dense else np.diag(factor)
+    expected = np.linalg.eigvalsh(full.T @ np.linalg.inv(covariance) @ full)[-1]
+    found = largest_curvature(Normal(np.zeros(40), covariance), np.ones(40), factor, rng)
+    assert found == pytest.approx(expected, rel=0.1)
+
+
 @pytest.mark.parametrize("stiffness", [1.0, 2.0, 400.0])
 def test_bridges_stiffen_by_one_factor(stiffness):
     parameters = AnnealingParameters(MeanField(3), 8)
@@ -72,6 +84,12 @@ def test_mean_field_starts_at_the_posteriors_own_standard_deviations():
 def test_where_annealing_cannot_make_up_for_a_wide_start_it_is_a_narrow_one():
     sd = start_of("meanfield", 1, 1)[1]
     assert (sd < 0.9 * MARGINAL)[:2].all()
+
+
+def test_in_many_dimensions_q0_stays_vis(monkeypatch):
+    monkeypatch.setattr("dais_stan.methods.warm_start.MAX_DIM", 2)
+    sd = start_of("meanfield", 16, 16)[1]
+    np.testing.assert_allclose(sd, CONDITIONAL, rtol=0.02)
 
 
 def test_full_rank_starts_at_vis_factor():

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from ..objectives.annealing import AnnealingParameters
 from ..objectives.dais import SmoothDensity
@@ -16,7 +17,7 @@ from .vi import Vi
 
 #: The curvature is a mean over this many draws of q.
 CURVATURE_DRAWS = 8
-#: Above this dimension the curvature is not computed: its cost would show.
+#: Above this dimension only the largest curvature is found: the cost of all would show.
 MAX_DIM = 500
 #: A direction of q that is flatter than this, or curved the wrong way, counts as so flat.
 LEAST_CURVATURE = 1e-3
@@ -39,6 +40,23 @@ def curvature(density: SmoothDensity, mean: NDArray, factor: NDArray, rng: np.ra
     return 0.5 * (total + total.T) / CURVATURE_DRAWS
 
 
+def largest_curvature(
+    density: SmoothDensity, mean: NDArray, factor: NDArray, rng: np.random.Generator
+) -> float:
+    """The largest eigenvalue of minus the Hessian at q's mean in the same coordinates, to a tenth."""
+
+    def product(x: NDArray) -> NDArray:
+        along = factor * x if factor.ndim == 1 else factor @ x
+        curved = -density.hvp(mean[None], along[None])[0]
+        return factor * curved if factor.ndim == 1 else curved @ factor
+
+    dim = len(mean)
+    operator = LinearOperator((dim, dim), matvec=product, dtype=float)
+    start = rng.standard_normal(dim)
+    value = eigsh(operator, k=1, which="LA", v0=start, tol=0.1, return_eigenvectors=False)
+    return float(value[0])
+
+
 def annealed_start(
     parameters: AnnealingParameters,
     density: WhitenedTarget,
@@ -58,7 +76,8 @@ def annealed_start(
     objective = vi.objective(density, family)
     optimum = maximize(objective, objective.initial(rng), vi.schedule, rng)
     if family.dim > MAX_DIM:
-        return parameters.initial(optimum.params, **start)
+        stiffness = largest_curvature(density, *family.moments(optimum.params), rng)
+        return parameters.initial(optimum.params, stiffness=max(stiffness, 1.0), **start)
     value, vector = np.linalg.eigh(curvature(density, *family.moments(optimum.params), rng))
     value = np.maximum(value, LEAST_CURVATURE)
     precision = (vector * value) @ vector.T
