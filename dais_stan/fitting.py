@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from .approximation import Fit
 from .importance import ImportanceSample
 from .methods import make_method, options_of
-from .optimize import Checkpoint, Optimum, Progress, Schedule, maximize
+from .optimize import Checkpoint, Optimum, Progress, Schedule, maximize, saved_seed
 from .start import Start, find_start
 from .target import EvaluationCounts, Target
 from .whitening import WhitenedTarget
@@ -50,8 +50,8 @@ def fit(
         transitions: the fit is q0, or the ends of the trajectories with their weights); "msc" (Markovian
         score climbing).
     seed
-        An integer; the same seed gives the same fit, whatever the number of threads. None takes one from
-        the system and records it.
+        An integer; the same seed gives the same fit, whatever the number of threads. None takes that of the
+        checkpoint which is resumed, or one from the system, and records it.
     start
         "mode" (with its curvature; the default), "pathfinder", "zero", unconstrained values (D,), or a
         mapping of the model's variables to values. The optimiser works in coordinates whitened by it.
@@ -80,6 +80,9 @@ def fit(
     Raises ValueError for an argument, TargetError where the density is finite nowhere near the start.
     Statistical trouble is not an exception: it is in ``Fit.warnings`` and is warned of.
     """
+    if seed is None and resume and checkpoint is not None:
+        seed = saved_seed(checkpoint)
+    seed = fresh_seed() if seed is None else seed
     if method == "auto":
         return _auto(
             target,
@@ -98,7 +101,6 @@ def fit(
     family = chosen.make_family(target.dim)
     schedule = schedule or chosen.schedule
     start = chosen.start if start is None else start
-    seed = fresh_seed() if seed is None else seed
     start_rng, run_rng, draws_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
     began, before = time.perf_counter(), replace(target.counts)
 
@@ -185,7 +187,7 @@ def _checkpoint(
         return None
     program = target.program.code if target.program else target.name
     identity = json.dumps([program, target.data_json, settings], sort_keys=True)
-    checkpoint = Checkpoint(path, hashlib.sha256(identity.encode()).hexdigest())
+    checkpoint = Checkpoint(path, hashlib.sha256(identity.encode()).hexdigest(), settings["seed"])
     if not resume:
         checkpoint.path.unlink(missing_ok=True)
     return checkpoint

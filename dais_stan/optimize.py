@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,19 +156,22 @@ class Checkpoint:
     """A file to which a run writes its state every few seconds, and from which it resumes.
 
     ``identity`` names the problem (program, data, method, seed): a file written by another problem is
-    refused with a ValueError rather than resumed.
+    refused with a ValueError rather than resumed. ``seed`` is written beside, so that a run whose seed came
+    from the system can be resumed by those who never saw it.
     """
 
-    def __init__(self, path: str | os.PathLike[str], identity: str) -> None:
+    def __init__(self, path: str | os.PathLike[str], identity: str, seed: int | None = None) -> None:
         self.path = Path(path)
         self.identity = identity
+        self.seed = seed
         self._last = time.monotonic()
 
     def save(self, state: _State, rng: np.random.Generator, force: bool = False) -> None:
         if not force and time.monotonic() - self._last < CHECKPOINT_SECONDS:
             return
         meta = {name: getattr(state, name) for name in _COUNTS}
-        meta |= {"identity": self.identity, "trace": vars(state.trace), "rng": rng.bit_generator.state}
+        meta |= {"identity": self.identity, "seed": self.seed}
+        meta |= {"trace": vars(state.trace), "rng": rng.bit_generator.state}
         partial = self.path.with_name(self.path.name + ".partial")
         with partial.open("wb") as file:
             np.savez(
@@ -183,12 +186,7 @@ class Checkpoint:
         """The saved state, with ``rng`` and ``memory`` as they were; None where there is no file yet."""
         if not self.path.exists():
             return None
-        try:
-            with np.load(self.path, allow_pickle=False) as file:
-                meta = json.loads(str(file["meta"]))
-                arrays = {name: file[name] for name in _ARRAYS}
-        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{self.path} is not a checkpoint of this version; delete it") from error
+        meta, arrays = _read_checkpoint(self.path)
         if meta["identity"] != self.identity:
             raise ValueError(
                 f"checkpoint {self.path} belongs to another run (program, data, method, settings or seed "
@@ -200,6 +198,20 @@ class Checkpoint:
         state = _State(**arrays, **{name: meta[name] for name in _COUNTS})
         state.trace = Trace(**meta["trace"])
         return state
+
+
+def _read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return json.loads(str(file["meta"])), {name: file[name] for name in _ARRAYS}
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is not a checkpoint of this version; delete it") from error
+
+
+def saved_seed(path: str | os.PathLike[str]) -> int | None:
+    """The seed of the run that wrote a checkpoint; None where there is no file, or none was written."""
+    file = Path(path)
+    return _read_checkpoint(file)[0].get("seed") if file.exists() else None
 
 
 def _adam_step(

@@ -174,7 +174,7 @@ def test_a_density_that_is_finite_nowhere(cli: Cli, tmp_path: Path) -> None:
 
 
 BAD_OPTIONS = {
-    "method": (["--method", "lowrank"], "method must be one of meanfield, fullrank"),
+    "method": (["--method", "lowrank"], "method must be one of auto, meanfield, fullrank"),
     "start": (["--start", "there"], "start must be"),
     "engine": (["--engine", "v8"], "engine must be"),
     "resume": (["--resume"], "--resume needs --out"),

@@ -264,10 +264,29 @@ def test_a_killed_fit_resumes_to_the_same_result(skewed, tmp_path, monkeypatch):
         ds.fit(skewed, "fullrank", seed=2, checkpoint=file, resume=True)
 
 
+@pytest.mark.parametrize("method", ["fullrank", "auto"])
+def test_a_killed_fit_without_a_seed_resumes_with_the_seed_of_its_checkpoint(
+    skewed, tmp_path, monkeypatch, method
+):
+    monkeypatch.setattr("dais_stan.optimize.CHECKPOINT_SECONDS", 0.0)
+    file = tmp_path / "fit.checkpoint"
+
+    def kill(done, elbo, se):
+        if done >= 300:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ds.fit(skewed, method, checkpoint=file, progress=kill)
+    resumed = ds.fit(skewed, method, checkpoint=file, resume=True)
+    whole = ds.fit(skewed, method, seed=resumed.seed)
+    np.testing.assert_array_equal(resumed.params, whole.params)
+    assert resumed.log_evidence == whole.log_evidence
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "full"}, "method must be one of meanfield, fullrank.*, found 'full'"),
+        ({"method": "full"}, "method must be one of auto, meanfield, fullrank.*, found 'full'"),
         ({"draws_per_step": 0}, "draws_per_step must be at least 1, found 0"),
         ({"importance_draws": 0}, "importance_draws must be at least 1"),
         ({"start": "middle"}, "start must be 'mode'"),

@@ -75,7 +75,8 @@ def fit(
     checkpoint = out_file.with_name(out_file.name + ".checkpoint") if out_file else None
     if resume and checkpoint is None:
         raise ValueError("--resume needs --out: the checkpoint stands beside that file")
-    seed = secrets.randbelow(2**31) if seed is None else seed
+    if seed is None and not resume:  # a resumed run has its seed from the checkpoint
+        seed = secrets.randbelow(2**31)
     target = Target.from_stan(model, data=data, engine=engine, threads=threads)
     shown = _objective_progress(schedule.max_iterations, not quiet)
     with _told_how_to_resume(checkpoint, seed), shown as progress:
@@ -100,7 +101,7 @@ def fit(
 
 
 @contextmanager
-def _told_how_to_resume(checkpoint: Path | None, seed: int) -> Iterator[None]:
+def _told_how_to_resume(checkpoint: Path | None, seed: int | None) -> Iterator[None]:
     """A run that is interrupted, or cannot be saved, leaves its checkpoint and says how to go on from it."""
     try:
         yield
@@ -108,7 +109,9 @@ def _told_how_to_resume(checkpoint: Path | None, seed: int) -> Iterator[None]:
         if isinstance(stopped, OSError):
             err.print(f"[bold red]Error:[/] {escape(str(stopped))}", highlight=False, soft_wrap=True)
         if checkpoint and checkpoint.exists():
-            text = f"Stopped. To go on from {checkpoint}, repeat the command with --resume --seed {seed}"
+            text = f"Stopped. To go on from {checkpoint}, repeat the command with --resume"
+            if seed is not None:
+                text += f" --seed {seed}"
         else:
             text = "Stopped before there was a checkpoint to go on from."
         err.print(escape(text), highlight=False, soft_wrap=True)

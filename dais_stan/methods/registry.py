@@ -31,7 +31,7 @@ def make_method(name: str, preset: str | None = None, **options: Any) -> Method:
     Raises ValueError for an unknown name, preset or option, and for a value out of range.
     """
     if name not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, found {name!r}")
+        raise ValueError(f"method must be one of auto, {', '.join(METHODS)}, found {name!r}")
     maker: Any = METHODS[name]
     if name in GAUSSIANS:
         options = {"family": name, **options}
