@@ -45,7 +45,7 @@ from infmix.components import Components
 COMPONENTS = 10
 #: T for which the best mixture is held against NUTS and ADVI.
 BUDGETS = (2, 5, 10, 20, 30, 50, 100)
-ADVI_RUNS, ADVI_DRAWS = 4, 1000
+ADVI_RUNS, ADVI_DRAWS, ADVI_TRIES = 4, 1000, 40
 
 
 def run(cell: Cell) -> Row:
@@ -90,11 +90,19 @@ def _moments(estimates: NDArray) -> dict[str, list[float]]:
 
 
 def _run_advi(cell: Cell) -> Row:
-    target = open_problem(cell["problem"])
-    seeds = np.random.SeedSequence(cell["seed"]).generate_state(ADVI_RUNS) % 2**31
-    gaussians = [_advi(target, int(seed), cell["draws"]) for seed in seeds]
+    """Four runs; those that CmdStan gives up on for a gradient that is not finite are done again."""
+    target, gaussians, failures = open_problem(cell["problem"]), [], 0
+    seeds = (np.random.SeedSequence(cell["seed"]).generate_state(ADVI_TRIES) % 2**31).tolist()
+    while len(gaussians) < ADVI_RUNS:
+        try:
+            gaussians.append(_advi(target, seeds.pop(0), cell["draws"]))
+        except RuntimeError:
+            failures += 1
+            if not seeds:
+                raise
     means, factors = (np.stack(parts) for parts in zip(*gaussians, strict=True))
-    return _moments(random_functions(target.dim).expectation(Components(means, factors)))
+    values = random_functions(target.dim).expectation(Components(means, factors))
+    return {**_moments(values), "failures": failures}
 
 
 def _advi(target: Target, seed: int, draws: int) -> tuple[NDArray, NDArray]:
@@ -236,10 +244,12 @@ def figure(comparisons: dict[str, Comparison], path: Path) -> None:
     plt.close(chart)
 
 
-def study(name: str, title: str, problems: Sequence[str], options: argparse.Namespace) -> None:
+def study(
+    name: str, title: str, problems: Sequence[str], options: argparse.Namespace, nodes: int | None = None
+) -> None:
     """Run all cells of the problems, and write JSON, table and figure."""
     cells: list[dict[str, Any]] = [
-        {"problem": problem, "seed": seed, "method": method, "lam": lam, "draws": draws}
+        {"problem": problem, "seed": seed, "method": method, "lam": lam, "draws": draws, "nodes": nodes}
         for problem in problems
         for seed in range(1, (options.seeds or 1) + 1)
         for method, lam, draws in [

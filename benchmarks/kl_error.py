@@ -34,6 +34,13 @@ def errors(rows: list[Row]) -> tuple[NDArray, NDArray, NDArray]:
     return np.array([lam for (lam,) in by_lambda]), error, se
 
 
+def _least_bias(rows: list[Row]) -> tuple[str, str]:
+    """The lambda with the least KL(m || p), by its upper bound, and both bounds: the limit of large T."""
+    best = min(rows, key=lambda row: row["errors"][0]["bias_upper"])
+    bounds = best["errors"][0]
+    return f"{best['lam']:g}", f"{bounds['bias_lower']:.3f} to {bounds['bias_upper']:.3f}"
+
+
 def table(rows: list[Row], dim: int) -> str:
     """For each T the best lambda and its error, and the error near sampling and near VI."""
     lams, error, se = errors(rows)
@@ -42,6 +49,7 @@ def table(rows: list[Row], dim: int) -> str:
         best = int(np.argmin(error[:, t]))
         ends = [f"{error[i, t]:.2f} ± {se[i, t]:.2f}" for i in (0, 1, -1)]
         lines.append((count, f"{lams[best]:g}", f"{error[best, t]:.3f} ± {se[best, t]:.3f}", *ends))
+    lines.append(("infinite", *_least_bias(rows), "", "", ""))
     growth = [f"{error[i, 0] * (lams[i] - 1) / dim:.2f}" for i in (0, 1)]
     named = [f"at {lams[i]:g}" for i in (0, 1, -1)]
     return (

@@ -46,25 +46,27 @@ def table(rows: list[Row]) -> str:
 
 
 def figure(rows: list[Row], path: Path) -> None:
-    """I over E[KL] for each problem, with lines of equal KL(m || p)."""
-    problems = group(rows, "problem")
-    chart, panels = plt.subplots(1, len(problems), figsize=(4.2 * len(problems), 3.8), layout="constrained")
+    """I over E[KL] for each problem where I is known to half a nat, with lines of equal KL(m || p)."""
+    known = [row for row in rows if row["information"]["upper"] - row["information"]["lower"] < 0.5]
+    problems = group(known, "problem")
+    chart, panels = plt.subplots(1, len(problems), figsize=(4.4 * len(problems), 4.0), layout="constrained")
     for axes, ((problem,), mine) in zip(panels, problems.items(), strict=True):
         kl = np.array([row["kl"] for row in mine])
         low, high = (np.array([row["information"][side] for row in mine]) for side in ("lower", "upper"))
         axes.fill_between(kl, low, high, alpha=0.4, label="I[x; θ], between its bounds")
+        axes.plot(kl, high, "C0.")
         sure = [row for row in mine if row["fisher"]["khat"] <= KHAT_LIMIT]
-        axes.plot(
-            [row["kl"] for row in sure], [row["fisher"]["value"] for row in sure], "C1.-", label="Fisher, I_F"
-        )
-        ends = np.array([0.0, kl.max()])
-        for divergence in np.linspace(0.0, kl.min(), 4):
+        fisher = [row["fisher"]["value"] for row in sure]
+        axes.plot([row["kl"] for row in sure], fisher, "C1.-", label="Fisher, I_F")
+        ends = np.array([0.0, 1.15 * kl.max()])
+        for divergence in np.linspace(0.0, 2.0 * kl.min(), 5):
             axes.plot(ends, ends - divergence, color="0.8", linewidth=0.8, zorder=0)
-        for row in mine[:: max(1, len(mine) // 6)]:
-            axes.annotate(f"λ = {row['lam']:g}", (row["kl"], row["information"]["upper"]), fontsize="x-small")
-        axes.set(title=problem, xlabel="E[KL(q, p)] (nats)", xlim=(0.0, None), ylim=(-0.2, None))
-    panels[0].set_ylabel("information (nats)")
-    panels[-1].legend(fontsize="small")
+        for row in mine:
+            at = (row["kl"], row["information"]["lower"])
+            axes.annotate(f"{row['lam']:.3g}", at, (6, -6), textcoords="offset points", fontsize="x-small")
+        axes.set(title=problem, xlabel="E[KL(q, p)] (nats)", xlim=ends, ylim=(-0.05 * ends[1], ends[1]))
+    panels[0].set_ylabel("information (nats); numbers: λ; grey: equal KL(m, p)")
+    panels[-1].legend(fontsize="small", loc="upper left")
     chart.savefig(path, dpi=150)
     plt.close(chart)
 

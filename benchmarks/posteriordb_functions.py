@@ -17,7 +17,9 @@ POSTERIORS = ("arK-arK", "eight_schools-eight_schools_noncentered", "gp_pois_reg
 def main() -> None:
     """The three posteriors."""
     options = arguments(__doc__ or "").parse_args()
-    study("posteriordb_functions", "Random functions of posteriors", POSTERIORS, options)
+    # half of the default number where quick: gradients of psi are most of the time
+    nodes = None if options.full else 32
+    study("posteriordb_functions", "Random functions of posteriors", POSTERIORS, options, nodes)
 
 
 if __name__ == "__main__":
