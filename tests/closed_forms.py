@@ -176,6 +176,17 @@ def gaussian_process(values: Values, data: Data) -> float:
     return prior + stats.norm.logpdf(data["y"], values["z"], data["sigma"]).sum()
 
 
+def vae_decoder(values: Values, data: Data) -> float:
+    weights = (values[f"{layer}_{part}"] for layer in ("hidden", "pixel") for part in ("weights", "bias"))
+    hidden_weights, hidden_bias, pixel_weights, pixel_bias = weights
+    hidden = np.tanh(values["z"] @ hidden_weights.T + hidden_bias)
+    logits = hidden @ pixel_weights.T + pixel_bias
+    pixels = log_expit(np.where(np.asarray(data["x"]) == 1, logits, -logits)).sum()
+    standard = [np.ravel(part) for part in (values["z"], hidden_weights, hidden_bias, pixel_weights)]
+    prior = stats.norm.logpdf(np.concatenate(standard)).sum() + stats.norm.logpdf(pixel_bias, 0, 3).sum()
+    return prior + pixels
+
+
 def logistic_paper_code(values: Values, data: Data) -> float:
     logit = -(np.asarray(data["X"]) @ values["w"]) - data["K"] * values["b"]
     likelihood = log_expit(np.where(np.asarray(data["y"]) == 1, logit, -logit)).sum()
@@ -204,6 +215,10 @@ BENCHMARK_FORMS = {
     "logistic_paper_code": (
         ClosedForm(logistic_paper_code),
         {"N": 3, "K": 2, "X": [[0.1, 1.2], [-0.4, 0.3], [2.0, -1.0]], "y": [0, 1, 1]},
+    ),
+    "vae_decoder": (
+        ClosedForm(vae_decoder),
+        {"N": 2, "P": 3, "L": 2, "H": 2, "x": [[0, 1, 1], [1, 0, 1]]},
     ),
 }
 

@@ -46,11 +46,9 @@ class AmortizedFit:
         """Draws (draws, B, L) of the unconstrained local parameters given x (B, ...); log q (draws, B)."""
         rng = np.random.default_rng(seed)
         rows = np.asarray(x, dtype=float).reshape(len(np.asarray(x)), -1)
-        found = [
-            self.posterior.sample(self.params, rows, rng.standard_normal((len(rows), self.posterior.dim)))
-            for _ in range(draws)
-        ]
-        return np.stack([sample.z for sample in found]), np.stack([sample.log_q for sample in found])
+        return self.posterior.draws(
+            self.params, rows, rng.standard_normal((draws, len(rows), self.posterior.dim))
+        )
 
     def elbo(self, draws: int = 10, seed: int = 0) -> float:
         """The bound per observation, over all observations, the mean of ``draws`` of each."""

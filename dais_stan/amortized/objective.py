@@ -62,6 +62,18 @@ class Posterior:
         passed = self.flows.forward(state, mean + moved)
         return Encoded(passed.z, log_q - passed.log_det, (tape, moved, state, passed.tape))
 
+    def draws(self, params: NDArray, x: NDArray, eps: NDArray) -> tuple[NDArray, NDArray]:
+        """As ``sample`` for noise (S, B, L), S draws for each row: z (S, B, L) and log q (S, B)."""
+        (mean, log_sd), flow, _ = self.parts(params, x)
+        z = mean + np.exp(log_sd) * eps
+        log_q = -0.5 * ((eps * eps).sum(axis=2) + self.dim * LOG_2PI) - log_sd.sum(axis=1)
+        if self.flows is not None:
+            state = self.flows.prepare(flow)
+            for k, points in enumerate(z):
+                z[k], log_det, _ = self.flows.forward(state, points)
+                log_q[k] -= log_det
+        return z, log_q
+
     def pullback(self, params: NDArray, tape: Any, z_bar: NDArray, log_q_bar: NDArray) -> NDArray:
         """Gradient of sum(z_bar * z) + sum(log_q_bar * log_q) in the parameters."""
         encoder_tape, moved, state, flow_tape = tape
