@@ -193,7 +193,11 @@ def test_the_papers_preset_learns_log_variances(gaussian, method):
         ("dais0", {"family": "flow"}, "family must be one of meanfield, fullrank, planar, .*, found 'flow'"),
         ("dais", {"step": 0.0}, "step must be positive"),
         ("dais", {"retention": 1.0}, "retention must lie between"),
-        ("meanfield", {"particles": 4}, "method 'meanfield' has no option particles; it has draws_per_step"),
+        (
+            "meanfield",
+            {"particles": 4},
+            "method 'meanfield' has no option particles; it has columns, draws_per_step",
+        ),
         ("meanfield", {"preset": "paper"}, "preset must be None or"),
         ("dais", {"preset": "papers"}, "preset must be None or"),
     ],
