@@ -1,8 +1,8 @@
 """The comparison of docs/posteriordb.md: our methods and CmdStan's on every posterior with a reference.
 
 ``dais-stan bench posteriordb`` on all our programs whose data is at hand, one seed, and NUTS from the default
-run that each of our references records. What takes an hour of ODE solving or of a flow is left to --full, and so
-are CmdStan's methods, which have each program compiled, beyond the posteriors with a reference of ours.
+run that each of our references records. Left to --full: what takes an hour of ODE solving or of a flow, and
+CmdStan's methods, which have each program compiled, beyond the posteriors with a reference of ours.
 
     python benchmarks/posteriordb.py --posteriordb FOLDER [--full] [--workers 2]
 """
