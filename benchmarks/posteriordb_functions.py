@@ -11,7 +11,7 @@ from __future__ import annotations
 from interpolation import study
 from study import arguments
 
-POSTERIORS = ("arK-arK", "eight_schools-eight_schools_noncentered", "gp_pois_regr-gp_pois_regr")
+POSTERIORS = ("eight_schools-eight_schools_noncentered", "arK-arK", "gp_pois_regr-gp_pois_regr")
 
 
 def main() -> None:
