@@ -36,10 +36,10 @@ class Mixture:
     """Components N(mu, scale scale^T), one for each draw of psi, in equal parts, on the unconstrained space.
 
     ``theta`` holds "mu" (chain, draw, D) and "omega", log standard deviations (chain, draw, D) or (chain,
-    draw), or "L", lower-triangular factors (chain, draw, D, D). ``node_error`` is the standard deviation,
-    over draws of psi, of the error in log psi that the nodes leave. ``gradient_evaluations`` and
-    ``rejected`` count the target's, the mean-field fit for the start included. ``warnings`` holds sentences
-    on what is wrong; empty is good.
+    draw), or "L", lower-triangular factors (chain, draw, D, D). ``node_error`` is the error in log psi that
+    the nodes leave, in nats (see ``infmix.sampling.node_error``). ``gradient_evaluations`` and ``rejected``
+    count the target's, the mean-field fit for the start included. ``warnings`` holds sentences on what is
+    wrong; empty is good.
     """
 
     psi: Psi

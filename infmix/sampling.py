@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from dais_stan import fit
 from dais_stan.target import Target
@@ -146,10 +147,11 @@ def _theta(names: tuple[str, ...], draws: NDArray, kind: Kind, dim: int) -> dict
 
 
 def node_error(psi: Psi, theta: dict[str, NDArray], seed: int) -> float:
-    """Standard deviation over draws of psi of log psi's error, judged by many more nodes.
+    """How far psi's nodes leave log psi from the truth, in nats, judged by many more nodes at draws of psi.
 
-    A constant error would not matter. Infinite where a component that psi's nodes accept reaches into a part
-    without density.
+    The standard deviation of a normal error that would cost as many effective draws as weighting the draws
+    to the truth does: sqrt(-log(ESS / draws)). A constant error costs nothing; a stray component whose
+    density lies between the nodes costs itself only.
     """
     if psi.lam == 1.0:
         return 0.0
@@ -158,5 +160,8 @@ def node_error(psi: Psi, theta: dict[str, NDArray], seed: int) -> float:
     components = psi.kind.components({name: values[chosen] for name, values in flat.items()})
     count = _ERROR_FACTOR * max(len(psi.nodes) + len(psi.nodes) % 2, default_count(psi.target.dim))
     many = moment_matched_nodes(count, psi.target.dim, seed + 1)
-    difference = psi.expected_log_density(components) - psi.expected_log_density(components, many)
-    return float(psi.lam * difference.std()) if np.isfinite(difference).all() else np.inf
+    log_weight = psi.lam * (psi.expected_log_density(components, many) - psi.expected_log_density(components))
+    if not np.isfinite(log_weight).any():
+        return np.inf
+    log_share = 2.0 * logsumexp(log_weight) - logsumexp(2.0 * log_weight) - np.log(len(log_weight))
+    return float(np.sqrt(max(0.0, -log_share)))

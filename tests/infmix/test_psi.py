@@ -21,7 +21,7 @@ from dais_stan.target import Target
 from infmix.mixture import Mixture, chain_mean
 from infmix.nodes import moment_matched_nodes
 from infmix.psi import HEADER, KINDS, Guess, Psi
-from infmix.sampling import make_psi
+from infmix.sampling import make_psi, node_error
 
 MODELS = resources.stan_models()
 COVARIANCE = np.array([[1.0, 0.6, -0.3], [0.6, 0.8, 0.1], [-0.3, 0.1, 2.0]])
@@ -174,6 +174,17 @@ def test_banana_by_nodes_and_in_closed_form(banana: Target) -> None:
     psi = Psi(banana, KINDS["meanfield"], 2.0, nodes, *limits)
     difference = psi.log_density(theta) - banana_psi(2.0, **theta)
     assert np.ptp(difference) < 1e-3
+
+
+def test_the_error_that_nodes_leave(banana: Target) -> None:
+    rng = np.random.default_rng(4)
+    theta = {"mu": rng.standard_normal((4, 50, 2)), "omega": -0.5 + 0.3 * rng.standard_normal((4, 50, 2))}
+    guess = Guess(np.zeros(2), np.ones(2))
+    few, many = (
+        node_error(make_psi(banana, KINDS["meanfield"], 5.0, guess, count, 1, fresh=False), theta, seed=1)
+        for count in (4, 1024)
+    )
+    assert few > 0.5 > 0.1 > many > 0.0
 
 
 CLOSED_BANANA = """
