@@ -184,7 +184,7 @@ def test_the_error_that_nodes_leave(banana: Target) -> None:
         node_error(make_psi(banana, KINDS["meanfield"], 5.0, guess, count, 1, fresh=False), theta, seed=1)
         for count in (4, 1024)
     )
-    assert few > 0.5 > 0.1 > many > 0.0
+    assert few > 0.1 and 0.0 < many < 0.2 * few
 
 
 CLOSED_BANANA = """
