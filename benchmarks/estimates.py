@@ -45,27 +45,33 @@ def _fit(target: ds.Target, method: str, cell: Cell, **options: Any) -> ds.Fit:
     return ds.fit(target, method, seed=cell["seed"], **options)
 
 
-def _iwvi(target: ds.Target, cell: Cell) -> tuple[dict[str, Moments], int]:
+def _course(fit: ds.Fit) -> dict[str, Any]:
+    """How many iterations, and the objective's mean over each tenth of them."""
+    tenths = np.array_split(fit.trace.value, 10)
+    return {"iterations_run": fit.iterations, "objective": _rounded(np.array([t.mean() for t in tenths]), 6)}
+
+
+def _iwvi(target: ds.Target, cell: Cell) -> tuple[dict[str, Moments], dict[str, Any]]:
     """q, and draws by resampling, each one of ``sir_candidates``."""
     fit = _fit(target, "iwvi", cell)
     density, rng = WhitenedTarget(target, fit.whitening), np.random.default_rng(cell["seed"])
     sizes = (cell["sir_candidates"], cell["sir_draws"])
     draws = fit.whitening.to_z(resampled_draws(density, fit.family, fit.params, *sizes, rng))
-    return {"iwvi": _of_q(fit), "sir": (draws.mean(axis=0), np.cov(draws.T))}, fit.iterations
+    return {"iwvi": _of_q(fit), "sir": (draws.mean(axis=0), np.cov(draws.T))}, _course(fit)
 
 
-def _dais(target: ds.Target, cell: Cell) -> tuple[dict[str, Moments], int]:
+def _dais(target: ds.Target, cell: Cell) -> tuple[dict[str, Moments], dict[str, Any]]:
     """q0 (DAIS_0), and the trajectories' ends (DAIS) without and with their weights."""
     fit = _fit(target, "dais", cell, transitions=cell["transitions"])
     assert isinstance(fit, AnnealedFit)
     ends = {"dais": fit.end_moments(False), "dais_weighted": fit.end_moments(True)}
-    return {"dais0": _of_q(fit), **ends}, fit.iterations
+    return {"dais0": _of_q(fit), **ends}, _course(fit)
 
 
-def _msc(target: ds.Target, cell: Cell) -> tuple[dict[str, Moments], int]:
+def _msc(target: ds.Target, cell: Cell) -> tuple[dict[str, Moments], dict[str, Any]]:
     """One chain, and eight."""
     fits = {f"msc{chains}": _fit(target, "msc", cell, chains=chains) for chains in (1, 8)}
-    return {name: _of_q(fit) for name, fit in fits.items()}, max(fit.iterations for fit in fits.values())
+    return {name: _of_q(fit) for name, fit in fits.items()}, _course(fits["msc8"])
 
 
 _ESTIMATES = {"iwvi": _iwvi, "dais": _dais, "msc": _msc}
@@ -86,16 +92,16 @@ DEFAULTS: list[Run] = [("default", "iwvi", 16, 0), ("default", "dais", 16, 16), 
 
 
 def estimate(target: ds.Target, cell: Cell, reference: Moments) -> dict[str, Any]:
-    """``mae``, mean absolute errors of every estimate of the cell's method, ``iterations_run``; and
+    """``mae``, mean absolute errors of every estimate of the cell's method, with the fit's course; and
     ``moments``, rounded, where the cell has "moments".
     """
-    moments, iterations = _ESTIMATES[cell["method"]](target, cell)
+    moments, course = _ESTIMATES[cell["method"]](target, cell)
     sd = np.sqrt(np.diag(reference[1]))
     mae = {
         name: absolute_errors(mean, np.sqrt(np.diag(covariance)), (reference[0], sd))
         for name, (mean, covariance) in moments.items()
     }
-    out = {"mae": mae, "iterations_run": iterations}
+    out: dict[str, Any] = {"mae": mae, **course}
     if cell.get("moments"):
         out["moments"] = {
             name: [_rounded(mean), [_rounded(row) for row in covariance]]
@@ -104,5 +110,5 @@ def estimate(target: ds.Target, cell: Cell, reference: Moments) -> dict[str, Any
     return out
 
 
-def _rounded(numbers: NDArray) -> list[float]:
-    return [float(f"{number:.4g}") for number in numbers]
+def _rounded(numbers: NDArray, digits: int = 4) -> list[float]:
+    return [float(f"{number:.{digits}g}") for number in numbers]

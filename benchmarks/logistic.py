@@ -7,7 +7,7 @@ this library's defaults at N = K = 16. The reference is CmdStan's NUTS, as conve
 the table say; the paper's reference had 80 to 90 effective draws, which is most of its errors of the means.
 
 ``--full`` is the whole grid, about 8 hours of one processor; ``--claims`` of it only IWVI and DAIS with
-N = K = 16, and the defaults.
+N = K = 16, the latter for 30,000 iterations, and the defaults.
 
     python benchmarks/logistic.py [--quick | --full [--claims]] [--logit paper_code] [--workers 2]
 """
@@ -29,6 +29,7 @@ import dais_stan as ds
 from dais_stan import resources
 
 CLAIMS: list[Run] = [("paper", "iwvi", 16, 0), ("paper", "dais", 16, 16)]
+DEAR_ITERATIONS = 30_000
 PROGRAMS = {"paper_code": "logistic_paper_code", "textbook": "logistic_regression"}
 
 
