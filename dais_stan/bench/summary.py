@@ -47,7 +47,9 @@ def by_posterior(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def worst_errors(runs: Sequence[Row]) -> tuple[float, float]:
-    """Median over runs of the worst mean error and the worst log sd ratio."""
+    """Median over runs of the worst mean error and the worst log sd ratio; NaN where there are no runs."""
+    if not runs:
+        return np.nan, np.nan
     pairs = [
         (np.inf, np.inf)
         if row["failure"]
@@ -149,6 +151,8 @@ def to_markdown(rows: Sequence[Row]) -> str:
 
 
 def _pair(runs: Sequence[Row]) -> str:
+    if not runs:
+        return "-"
     mean, spread = worst_errors(runs)
     khat = median(runs, "khat")
     return f"{figure(mean)} / {figure(spread)}" + (f" (k-hat {khat:.2f})" if np.isfinite(khat) else "")

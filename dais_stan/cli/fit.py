@@ -68,7 +68,8 @@ def fit(
     }
     options = {name: value for name, value in given.items() if value is not None}
     # The ladder of "auto" begins with full rank, which has the schedule and the progress to show.
-    schedule = make_method("fullrank" if method == "auto" else method, preset, **options).schedule
+    known = make_method("fullrank") if method == "auto" else make_method(method, preset, **options)
+    schedule = known.schedule
     if max_iterations:
         schedule = replace(schedule, max_iterations=max_iterations)
     writable(out_file)
