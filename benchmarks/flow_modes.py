@@ -21,7 +21,7 @@ import dais_stan as ds
 CENTRE, SD = 0.5, 0.25
 METHODS: dict[str, dict[str, Any]] = {
     "msc": {"particles": 8, "chains": 4},
-    "dais0": {"particles": 4, "transitions": 4, "warm_start": False},
+    "dais0": {"particles": 4, "transitions": 4},
     "flow": {},
 }
 PAIRS = (
@@ -58,7 +58,7 @@ def run(cell: Cell) -> Row:
 def figure(rows: list[Row], path: Any) -> None:
     """Draws of q, with circles of three standard deviations about the modes."""
     chart, panels = plt.subplots(
-        1, len(rows), figsize=(3 * len(rows), 3.3), layout="constrained", sharex=True, sharey=True
+        1, len(rows), figsize=(3 * len(rows), 3.7), layout="constrained", sharex=True, sharey=True
     )
     for row, axes in zip(rows, panels, strict=True):
         axes.plot(*np.array(row["draws"]).T, ".", markersize=1.5)
