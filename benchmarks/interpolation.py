@@ -245,7 +245,12 @@ def figure(comparisons: dict[str, Comparison], path: Path) -> None:
 
 
 def study(
-    name: str, title: str, problems: Sequence[str], options: argparse.Namespace, nodes: int | None = None
+    name: str,
+    title: str,
+    problems: Sequence[str],
+    lams: Sequence[float],
+    options: argparse.Namespace,
+    nodes: int | None = None,
 ) -> None:
     """Run all cells of the problems, and write JSON, table and figure."""
     cells: list[dict[str, Any]] = [
@@ -255,7 +260,7 @@ def study(
         for method, lam, draws in [
             ("NUTS", None, iterations(options)),
             ("ADVI", None, ADVI_DRAWS),
-            *(("mixture", lam, iterations(options)) for lam in lambdas(options)),
+            *(("mixture", lam, iterations(options)) for lam in lams),
         ]
     ]
     rows = run_cells(name, cells, run, options)
@@ -267,7 +272,7 @@ def study(
 def main() -> None:
     """The three toy problems."""
     options = arguments(__doc__ or "").parse_args()
-    study("interpolation", "Random functions of toy problems", tuple(TOYS), options)
+    study("interpolation", "Random functions of toy problems", tuple(TOYS), lambdas(options), options)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ draws of NUTS (10,000 with --full), and NUTS's estimates are from as many others
 from __future__ import annotations
 
 from interpolation import study
+from mixtures import lambdas
 from study import arguments
 
 POSTERIORS = ("eight_schools-eight_schools_noncentered", "arK-arK", "gp_pois_regr-gp_pois_regr")
@@ -19,7 +20,8 @@ def main() -> None:
     options = arguments(__doc__ or "").parse_args()
     # half of the default number where quick: gradients of psi are most of the time
     nodes = None if options.full else 32
-    study("posteriordb_functions", "Random functions of posteriors", POSTERIORS, options, nodes)
+    lams = (*lambdas(options), 31.6)  # beyond the published grid: VI in all but name
+    study("posteriordb_functions", "Random functions of posteriors", POSTERIORS, lams, options, nodes)
 
 
 if __name__ == "__main__":
