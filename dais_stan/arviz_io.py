@@ -76,6 +76,22 @@ def to_arviz(groups: Groups) -> Any:
     return xr.DataTree.from_dict(groups)
 
 
+class Chains:
+    """What results with draws in chains have in common; ``groups`` is theirs."""
+
+    def groups(self) -> Groups:
+        """The ArviZ groups, with attributes saying how the draws were made."""
+        raise NotImplementedError
+
+    def to_arviz(self) -> Any:
+        """InferenceData (ArviZ 0.x) or DataTree (1.x)."""
+        return to_arviz(self.groups())
+
+    def summary(self, kind: str = "all") -> Any:
+        """ArviZ's summary of the posterior, a pandas DataFrame."""
+        return summary(self.groups()["posterior"], kind)
+
+
 def save(groups: Groups, path: str | os.PathLike[str]) -> None:
     """Write a netCDF file that ArviZ reads, through a temporary name so that no half-written file is left."""
     path = Path(path)

@@ -24,7 +24,7 @@ RHAT_LIMIT, ESS_PER_CHAIN, BFMI_LIMIT = 1.01, 100, 0.3
 
 
 @dataclass(frozen=True)
-class NutsFit:
+class NutsFit(arviz_io.Chains):
     """Draws of NUTS and how far they can be trusted.
 
     Attributes:
@@ -134,14 +134,6 @@ class NutsFit:
         groups["sample_stats"] = arviz_io.dataset(self.sample_stats)
         groups["posterior"].attrs |= self.attributes()
         return groups
-
-    def to_arviz(self) -> Any:
-        """InferenceData (ArviZ 0.x) or DataTree (1.x)."""
-        return arviz_io.to_arviz(self.groups())
-
-    def summary(self, kind: str = "all") -> Any:
-        """ArviZ's summary, a pandas DataFrame."""
-        return arviz_io.summary(self.groups()["posterior"], kind)
 
     def attributes(self) -> dict[str, Any]:
         """How the draws were made and what was found, as netCDF attributes."""

@@ -32,7 +32,7 @@ class Expectation(NamedTuple):
 
 
 @dataclass
-class Mixture:
+class Mixture(arviz_io.Chains):
     """Components N(mu, scale scale^T), one for each draw of psi, in equal parts, on the unconstrained space.
 
     ``theta`` holds "mu" (chain, draw, D) and "omega", log standard deviations (chain, draw, D) or (chain,
@@ -206,14 +206,6 @@ class Mixture:
         groups["theta"] = arviz_io.dataset(self.theta)
         groups["posterior"].attrs |= self.attributes()
         return groups
-
-    def to_arviz(self) -> Any:
-        """InferenceData (ArviZ 0.x) or DataTree (1.x): x as the posterior, theta beside it."""
-        return arviz_io.to_arviz(self.groups())
-
-    def summary(self, kind: str = "all") -> Any:
-        """ArviZ's summary of x, a pandas DataFrame."""
-        return arviz_io.summary(self.groups()["posterior"], kind)
 
     def attributes(self) -> dict[str, Any]:
         """How the mixture was made and what was found, as netCDF attributes."""
