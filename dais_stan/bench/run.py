@@ -25,10 +25,10 @@ logger = logging.getLogger("dais_stan")
 #: What ``make bench`` runs: eight posteriors whose data is shipped, in a minute or two each.
 QUICK = (
     "arK-arK",
+    "arma-arma11",
     "eight_schools-eight_schools_centered",
     "eight_schools-eight_schools_noncentered",
     "garch-garch11",
-    "gp_pois_regr-gp_pois_regr",
     "gp_pois_regr-gp_regr",
     "sblrc-blr",
     "sblri-blr",

@@ -24,7 +24,7 @@ def bench_page(folder: Path) -> Page:
     rows, machine = record["rows"], record["machine"]
     methods = list(dict.fromkeys(row["method"] for row in rows))
     groups = by_posterior(rows)
-    seeds = len({row["seed"] for row in rows})
+    seeds = max(len({row["seed"] for row in _runs(rows, method)}) for method in methods)
     return Page(
         title="Methods against reference posteriors",
         ran=[

@@ -111,8 +111,9 @@ def accuracy(points: Mapping[str, Sequence[tuple[float, float]]]) -> Markup:
     axes = figure.subplots()
     for i, (method, pairs) in enumerate(points.items()):
         cost, error = np.array(pairs).T
+        above = len(points) - i  # the first method, which is the one to look at, is not hidden by the others
         colour, marker = f"C{i % 10}", MARKERS[i % len(MARKERS)]
-        axes.plot(cost, np.clip(error, 3e-3, 30), marker, color=colour, ms=3, alpha=0.35, mew=0)
+        axes.plot(cost, np.clip(error, 3e-3, 30), marker, color=colour, ms=3, alpha=0.35, mew=0, zorder=above)
         axes.plot(
             np.median(cost),
             np.clip(np.median(error), 3e-3, 30),
@@ -121,6 +122,7 @@ def accuracy(points: Mapping[str, Sequence[tuple[float, float]]]) -> Markup:
             ms=9,
             mec="white",
             label=method,
+            zorder=50 + above,
         )
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -141,7 +143,7 @@ def errors(posteriors: Sequence[str], series: Mapping[str, Sequence[float]]) -> 
     axes = figure.subplots()
     for i, (method, values) in enumerate(series.items()):
         shown = np.clip(np.nan_to_num(np.array(values, dtype=float), posinf=30.0), 3e-3, 30)
-        rows = np.arange(len(posteriors))
+        rows = np.arange(len(posteriors)) + 0.6 * ((i + 0.5) / len(series) - 0.5)  # none hides another
         known = ~np.isnan(np.array(values, dtype=float))
         axes.plot(
             shown[known],
