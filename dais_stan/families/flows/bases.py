@@ -35,7 +35,7 @@ class Basis(Protocol):
         """Q^T z, (N, D) to (N, M)."""
 
     def embed(self, state: Any, y: NDArray) -> NDArray:
-        """Q y, (N, M) to (N, D)."""
+        """Q y, (N, M) to (N, D), a new array."""
 
     def pullback(self, state: Any, z: NDArray, v_bar: NDArray, y: NDArray, x_bar: NDArray) -> NDArray:
         """Gradient of sum(v_bar * project(z)) + sum(x_bar * embed(y)) in the parameters."""
@@ -44,7 +44,7 @@ class Basis(Protocol):
 class _Orthonormalised(NamedTuple):
     q: NDArray
     norm: NDArray
-    steps: list[tuple[NDArray, NDArray]]  # A and A^T A before each step
+    steps: list[tuple[NDArray, NDArray]]  # A and A^T A / 2 before each step
 
 
 class Bjorck:
@@ -74,11 +74,9 @@ class Bjorck:
         steps = []
         for _ in range(MOST_STEPS):
             # At least one step: it is its derivative that keeps a basis orthonormal.
+            square *= 0.5
             steps.append((a, square))
-            change = a @ square
-            change *= -0.5
-            change += 1.5 * a
-            a = change
+            a = 1.5 * a - a @ square
             square = np.swapaxes(a, -1, -2) @ a
             if np.abs(square - self._identity).max() <= ORTHONORMAL:
                 return _Orthonormalised(a, norm, steps)
@@ -101,11 +99,8 @@ class Bjorck:
         bar += outer(x_bar, y, own)
         for a, square in reversed(state.steps):
             cross = np.swapaxes(bar, -1, -2) @ a
-            mixed = a @ (cross + np.swapaxes(cross, -1, -2))
-            mixed += bar @ square
-            mixed *= -0.5
-            bar *= 1.5
-            bar += mixed
+            cross = 0.5 * (cross + np.swapaxes(cross, -1, -2))
+            bar = 1.5 * bar - bar @ square - a @ cross
         bar /= state.norm  # the polar factor does not depend on the matrix's size: the norm has no part
         return bar.reshape(*bar.shape[:-2], -1)
 
@@ -180,7 +175,7 @@ class Permutation:
         return z[:, self._order]
 
     def embed(self, state: NDArray, y: NDArray) -> NDArray:
-        return y[:, self._order]
+        return y[:, self._order].copy()
 
     def pullback(self, state: NDArray, z: NDArray, v_bar: NDArray, y: NDArray, x_bar: NDArray) -> NDArray:
         return state  # empty, as the parameters

@@ -102,7 +102,9 @@ class Sylvester:
         stretch = 1.0 + slope * m.product
         y = apply(m.r, t)
         tape = _Tape(z, v, t, slope, stretch, y)
-        return Passed(z + self._basis.embed(m.basis, y), row_sums(np.log(stretch)), tape)
+        moved = self._basis.embed(m.basis, y)
+        moved += z
+        return Passed(moved, row_sums(np.log(stretch)), tape)
 
     def inverse(self, m: _Matrices, z: NDArray) -> tuple[NDArray, NDArray]:
         """See ``Flow``. In the subspace each row, from the last up, is a monotone scalar equation."""
