@@ -69,8 +69,8 @@ def _runs(rows: Sequence[Row], method: str) -> list[Row]:
 
 
 def method_points(rows: Sequence[Row]) -> dict[str, list[tuple[float, float]]]:
-    """(evaluations, worst error) of each run of each method that says what it cost."""
-    points = {
+    """(evaluations, worst error) of each run of each method, as far as it says what it cost."""
+    return {
         method: [
             (row["evaluations"], max(worst_errors([row])))
             for row in _runs(rows, method)
@@ -78,7 +78,6 @@ def method_points(rows: Sequence[Row]) -> dict[str, list[tuple[float, float]]]:
         ]
         for method in dict.fromkeys(row["method"] for row in rows)
     }
-    return {method: pairs for method, pairs in points.items() if pairs}
 
 
 def _series(groups: dict[str, list[Row]], methods: Sequence[str]) -> dict[str, list[float]]:

@@ -110,6 +110,8 @@ def accuracy(points: Mapping[str, Sequence[tuple[float, float]]]) -> Markup:
     figure = Figure(figsize=(WIDTH, 3.9), layout="constrained")
     axes = figure.subplots()
     for i, (method, pairs) in enumerate(points.items()):
+        if not pairs:  # it has a colour all the same, that of the other figure
+            continue
         cost, error = np.array(pairs).T
         above = len(points) - i  # the first method, which is the one to look at, is not hidden by the others
         colour, marker = f"C{i % 10}", MARKERS[i % len(MARKERS)]
