@@ -20,6 +20,7 @@ from scipy.stats import multivariate_t
 from dais_stan.importance import ImportanceSample, importance_sample
 from dais_stan.optimize import mean_and_se
 
+from .components import LOG_2PI
 from .mixture import Expectation, Mixture, chain_mean
 
 #: Draws for the normaliser of psi, and the degrees of freedom of the Student t that they come from.
@@ -76,7 +77,7 @@ def fisher_information(mixture: Mixture) -> FisherInformation:
     normaliser = _log_normaliser(mixture, flat)
     excess = psi.kind.half_log_fisher(theta) - psi.log_density(theta)
     mean = chain_mean(excess.reshape(mixture.shape))
-    constant = 0.5 * flat.shape[1] * np.log(2.0 * np.pi * np.e)
+    constant = 0.5 * flat.shape[1] * (1.0 + LOG_2PI)
     value = float(mean.value) + normaliser.log_evidence - constant
     return FisherInformation(value, float(np.hypot(mean.se, normaliser.log_evidence_se)), normaliser.khat)
 
