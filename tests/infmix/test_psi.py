@@ -120,6 +120,20 @@ def test_the_program_s_density_and_gradient(banana: Target, name: str) -> None:
             np.testing.assert_allclose(gradient[2:], _difference_in_omega(psi, theta), rtol=1e-6, atol=1e-6)
 
 
+def test_a_library_of_another_stan_than_psi_s_own() -> None:
+    # stanli has an autodiff of its own in the same process: neither may see the other's symbols.
+    other = Target.from_stan(MODELS / "banana.stan", engine="stanli")
+    guess = Guess(np.array([0.3, 0.4]), np.array([0.9, 0.5]))
+    psi = make_psi(other, KINDS["meanfield"], 3.5, guess, 16, 1, fresh=False)
+    rng = np.random.default_rng(3)
+    thetas = [_theta("meanfield", rng) for _ in range(3)]
+    densities, gradients = zip(*[_stan_density(psi, theta) for theta in thetas], strict=True)
+    own = [psi.log_density({key: value[None] for key, value in theta.items()})[0] for theta in thetas]
+    np.testing.assert_allclose(np.diff(densities), np.diff(own), rtol=1e-9)
+    for theta, gradient in zip(thetas, gradients, strict=True):
+        np.testing.assert_allclose(gradient[:2], _difference_in_mu(psi, theta), rtol=1e-6, atol=1e-6)
+
+
 def _theta(name: str, rng: np.random.Generator) -> dict[str, NDArray]:
     theta = {"mu": rng.standard_normal(2)}
     if name == "fullrank":
