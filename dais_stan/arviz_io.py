@@ -105,6 +105,8 @@ def read(path: str | os.PathLike[str]) -> Groups:
     path = Path(path)
     if not path.exists():
         raise ValueError(f"{path}: no such file")
+    if path.is_dir():
+        raise ValueError(f"{path} must be a netCDF file, found a folder")
     try:
         with xr.open_datatree(path, engine="h5netcdf") as tree:
             groups = {name: node.to_dataset().load() for name, node in tree.children.items()}

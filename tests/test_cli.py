@@ -199,6 +199,26 @@ def test_a_result_that_cannot_be_written_is_refused_at_once(cli: Cli, model: Pat
     refused(cli(*fit_arguments(model, "--out", tmp_path)), "--out must be a file")
 
 
+@pytest.mark.parametrize("verb", ["fit", "sample", "mix"])
+def test_a_result_does_not_replace_what_it_is_made_of(
+    cli: Cli, model: Path, tmp_path: Path, verb: str
+) -> None:
+    code = model.read_text()
+    refused(
+        cli(verb, model, "--out", tmp_path / "x" / ".." / model.name), "--out", "one of the files to read"
+    )
+    assert model.read_text() == code
+
+
+def test_pages_and_pictures_do_not_replace_results(cli: Cli, model: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "fit.nc"
+    assert cli(*fit_arguments(model, "--out", saved)).code == 0
+    content = saved.read_bytes()
+    refused(cli("report", saved, "--out", saved), "--out", "one of the files to read")
+    refused(cli("compare", saved, saved, "--picture", saved), "--picture", "one of the files to read")
+    assert saved.read_bytes() == content
+
+
 def test_no_compiler(model: Path) -> None:
     (model.parent / "never_compiled.stan").write_text(f"// {time.time_ns()}\n{PROGRAM}")
     done = command(

@@ -37,10 +37,16 @@ def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__:
         err.print(f"[yellow]Warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
 
 
-def writable(path: Path | None, option: str = "--out") -> Path | None:
-    """Find out before an hour of work, not after it, that the result cannot be written."""
+def writable(path: Path | None, *inputs: Path | None, option: str = "--out") -> Path | None:
+    """Find out before an hour of work, not after it, that the result cannot be written.
+
+    Nor may it take the place of one of the command's ``inputs``.
+    """
     if path is None:
         return None
+    for source in inputs:
+        if source is not None and path.resolve() == source.resolve():
+            raise ValueError(f"{option} {path} is one of the files to read: name another")
     if path.is_dir():
         raise ValueError(f"{option} must be a file, found the folder {path}")
     probe = path.with_name(path.name + ".partial")

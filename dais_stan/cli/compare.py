@@ -22,7 +22,7 @@ def compare(
     from .. import arviz_io
     from ..comparison import compare as run
 
-    writable(picture, "--picture")
+    writable(picture, a, b, option="--picture")
     posteriors = [arviz_io.read(path)["posterior"] for path in (a, b)]
     result = run(*posteriors)
     if picture:

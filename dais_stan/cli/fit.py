@@ -72,7 +72,7 @@ def fit(
     schedule = known.schedule
     if max_iterations:
         schedule = replace(schedule, max_iterations=max_iterations)
-    writable(out_file)
+    writable(out_file, model, data)
     checkpoint = out_file.with_name(out_file.name + ".checkpoint") if out_file else None
     if resume and checkpoint is None:
         raise ValueError("--resume needs --out: the checkpoint stands beside that file")

@@ -22,7 +22,7 @@ def report(
     """Write one HTML page: what was run, the verdict in words, pictures, tables. No script is needed."""
     from ..report import write_report
 
-    writable(out_file)
+    writable(out_file, source, reference)
     if not source.exists():
         raise ValueError(f"{source}: no such file or folder")
     page = write_report(source, out_file, reference)

@@ -30,7 +30,7 @@ def sample(
     from ..target import Target
 
     log_steps(quiet)
-    writable(out_file)
+    writable(out_file, model, data)
     result = run(
         Target.from_stan(model, data=data),
         chains=chains,
