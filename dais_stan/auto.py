@@ -23,6 +23,8 @@ import numpy as np
 from .adaptive import MixtureFit, adapt, importance_of_mixture
 from .approximation import Fit
 from .fitting import counts_since, fit, fresh_seed, importance_count
+from .methods.base import FLOW_SCHEDULE
+from .optimize import Schedule
 from .psis import KHAT_LIMIT
 from .start import MAX_DENSE_DIM, Mode, Start, find_modes
 from .target import Target
@@ -43,7 +45,8 @@ def fit_auto(
     """The first good rung of the ladder, or the one of most effective draws where none is good.
 
     ``seed`` and ``importance_draws`` as for ``dais_stan.fit``; ``first_rung`` are its ``schedule``,
-    ``progress``, ``checkpoint`` and ``resume``, all of the first rung, which takes longest. ``counts`` and
+    ``progress``, ``checkpoint`` and ``resume``, all of the first rung, which takes longest; the flow's
+    iterations are limited by the same schedule. ``counts`` and
     ``seconds`` of the result are those of everything that was tried.
     """
     seed = fresh_seed() if seed is None else seed
@@ -67,7 +70,7 @@ def fit_auto(
             count = importance_count(importance_draws, target.dim)
             tried.append(_mixture(first, rivals, count, mixture_rng))
         if not rivals and not _good(tried[-1]) and target.dim <= MAX_FLOW_DIM:
-            tried.append(_flow(first, importance_draws))
+            tried.append(_flow(first, importance_draws, first_rung.get("schedule")))
     chosen = _choose(tried, bool(rivals))
     chosen.choice = _reason(tried, chosen, modes, rivals)
     chosen.method = "auto"
@@ -123,11 +126,18 @@ def _own(first: Fit) -> Whitening:
     return Whitening(mean, factor if factor.ndim == 2 else np.diag(factor))
 
 
-def _flow(first: Fit, importance_draws: int | None) -> Fit:
-    """An inverse autoregressive flow over the first rung's Gaussian."""
+def _flow(first: Fit, importance_draws: int | None, given: Schedule | None) -> Fit:
+    """An inverse autoregressive flow over the first rung's Gaussian, in as many iterations as it may take."""
+    schedule = replace(FLOW_SCHEDULE, max_iterations=given.max_iterations) if given else None
     start = Start(_own(first), "given", f"{first.start_note}; then from the Gaussian fitted there")
     return fit(
-        first.target, "flow", family="iaf", seed=first.seed, start=start, importance_draws=importance_draws
+        first.target,
+        "flow",
+        family="iaf",
+        seed=first.seed,
+        start=start,
+        schedule=schedule,
+        importance_draws=importance_draws,
     )
 
 

@@ -73,7 +73,7 @@ def test_a_failure_is_a_row_that_says_why(changes: dict, why: str) -> None:
 def test_budgets() -> None:
     assert Budget.parse("20000") == Budget(gradients=20000)
     assert Budget.parse("1.5s") == Budget(seconds=1.5)
-    for text in ("", "s", "-3", "0s", "many"):
+    for text in ("", "s", "-3", "0s", "many", "nans", "infs"):
         with pytest.raises(ValueError, match="budget must be"):
             Budget.parse(text)
     with pytest.raises(OverBudget):

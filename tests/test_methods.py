@@ -198,6 +198,7 @@ def test_the_papers_preset_learns_log_variances(gaussian, method):
             {"particles": 4},
             "method 'meanfield' has no option particles; it has columns, draws_per_step",
         ),
+        ("meanfield", {"family": "iaf"}, "family of method 'meanfield' must be 'meanfield', found 'iaf'"),
         ("meanfield", {"preset": "paper"}, "preset must be None or"),
         ("dais", {"preset": "papers"}, "preset must be None or"),
     ],

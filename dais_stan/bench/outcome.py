@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ class Budget:
             value = float(text[:-1]) if seconds else int(text)
         except ValueError:
             value = 0
-        if value <= 0:
+        if not 0 < value < math.inf:
             raise ValueError(
                 f"budget must be gradients, such as 20000, or seconds, such as 60s; found {text!r}"
             )

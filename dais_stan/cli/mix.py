@@ -18,9 +18,12 @@ def mix(
     model: Model,
     data: Data = None,
     lam: Annotated[
-        str, typer.Option(help="lambda: 1 is sampling, large is VI; or auto, with --budget.")
-    ] = "2",
-    budget: Annotated[int | None, typer.Option(min=1, help="T, components that will be used (auto).")] = None,
+        str | None,
+        typer.Option(help="lambda: 1 is sampling, large is VI; 2 by default; or auto, with --budget."),
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(min=1, help="T, components that will be used (auto, --path).")
+    ] = None,
     path: Annotated[
         bool, typer.Option("--path", help="Sample the whole grid of lambdas and print each one's error.")
     ] = False,
@@ -51,7 +54,7 @@ def mix(
     chosen = _lambda(lam, budget, path)
     find_kind(components).check_lambda(chosen or 1.0, dim=0)  # before the program is compiled
     log_steps(quiet)
-    writable(out_file)
+    writable(out_file, model, data)
     target = Target.from_stan(model, data=data, engine=engine)
     options: dict[str, Any] = {
         "components": components,
@@ -76,18 +79,24 @@ def mix(
     report(mixture.attributes(), mixture.groups()["posterior"], "all", out_file, quiet, as_json)
 
 
+#: lambda where --lam is not given.
+_DEFAULT_LAMBDA = 2.0
 #: T where --path is given without a budget.
 _DEFAULT_BUDGET = 10
 
 
-def _lambda(text: str, budget: int | None, path: bool) -> float | None:
-    """The number that --lam gives; None for auto."""
-    if text == "auto":
+def _lambda(text: str | None, budget: int | None, path: bool) -> float | None:
+    """The number that --lam gives; None for auto, and for a path."""
+    if path and text not in (None, "auto"):
+        raise ValueError(f"--path samples its own grid of lambdas and takes no --lam, found {text!r}")
+    if path or text == "auto":
         if budget is None and not path:
             raise ValueError("--lam auto needs --budget T, the number of components that will be used")
         return None
+    if budget is not None:
+        raise ValueError("--budget is for --lam auto or --path, which choose lambda by it")
     try:
-        return float(text)
+        return _DEFAULT_LAMBDA if text is None else float(text)
     except ValueError:
         raise ValueError(f"--lam must be a number of at least 1 or auto, found {text!r}") from None
 

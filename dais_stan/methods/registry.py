@@ -33,8 +33,11 @@ def make_method(name: str, preset: str | None = None, **options: Any) -> Method:
     if name not in METHODS:
         raise ValueError(f"method must be one of auto, {', '.join(METHODS)}, found {name!r}")
     maker: Any = METHODS[name]
-    if name in GAUSSIANS:
-        options = {"family": name, **options}
+    if name in GAUSSIANS and options.setdefault("family", name) != name:
+        raise ValueError(
+            f"family of method {name!r} must be {name!r}, found {options['family']!r}: "
+            "for a flow there is the method 'flow'"
+        )
     known = {entry.name for entry in fields(maker)}
     if unknown := sorted(set(options) - known):
         raise ValueError(f"method {name!r} has no option {', '.join(unknown)}; it has {_listed(known)}")

@@ -218,6 +218,8 @@ def test_command_line(cli: Callable[..., object], tmp_path: Path) -> None:
     [
         (["--lam", "two"], "--lam must be a number of at least 1 or auto"),
         (["--lam", "auto"], "--lam auto needs --budget"),
+        (["--lam", "2", "--budget", "5"], "--budget is for --lam auto or --path"),
+        (["--path", "--lam", "3"], "--path samples its own grid"),
         (["--lam", "0.5"], "lam must be at least 1"),
         (["--components", "round"], "components must be one of"),
     ],
