@@ -19,6 +19,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+#: A larger entry makes no step: its square overflows, and Adam's second moment would never be finite again.
+LARGEST_GRADIENT = 1e150
+
 
 class NoisyEstimate(Protocol):
     """What an objective returns; ``gradient`` is that of ascent and ``rejected`` counts unusable draws."""
@@ -275,7 +278,11 @@ def _window(
         if estimate.rejected:
             state.rejected += estimate.rejected
             bad += estimate.value == -np.inf
-        _adam_step(state, estimate.gradient, rate, schedule.beta2, schedule.clip)
+        gradient = estimate.gradient
+        if np.abs(gradient).max() < LARGEST_GRADIENT:  # False for NaN, too
+            _adam_step(state, gradient, rate, schedule.beta2, schedule.clip)
+        elif not estimate.rejected:
+            state.rejected += 1
         total += state.params
         state.iteration += 1
     if state.windows == 0:

@@ -118,3 +118,19 @@ def test_a_checkpoint_of_another_problem_is_refused(tmp_path):
 def test_a_senseless_schedule_is_refused_by_name(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         Schedule(**bad)
+
+
+@pytest.mark.parametrize("broken", [np.nan, np.inf, 1e200])
+def test_a_gradient_that_overflows_makes_no_step(broken):
+    calls = 0
+
+    def objective(params, rng):
+        nonlocal calls
+        calls += 1
+        gradient = -params if calls % 7 else np.full(2, broken)
+        return Noisy(float(-0.5 * params @ params), gradient, 0)
+
+    optimum = maximize(objective, np.ones(2), Schedule(), np.random.default_rng(1))
+    assert optimum.stopped_by == "converged"
+    assert optimum.rejected == calls // 7
+    np.testing.assert_allclose(optimum.params, 0.0, atol=0.01)
