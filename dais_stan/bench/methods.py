@@ -29,6 +29,8 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
     "iaf": ("flow", {"family": "iaf"}),
 }
 METHODS = (*FITS, "mix", *RIVALS, "nuts")
+#: A thousand components say enough of moments, and each costs M gradients for every leapfrog step.
+MIX_ITERATIONS = {"iter_warmup": 300, "iter_sampling": 250}
 #: Methods that need the program compiled for CmdStan.
 CMDSTAN = {*RIVALS, "mix", "nuts"}
 
@@ -74,7 +76,7 @@ def _mix(target: Target, seed: int, budget: Budget) -> Outcome:
     import infmix
 
     began = time.perf_counter()
-    mixture = infmix.sample(target, chains=4, seed=seed)
+    mixture = infmix.sample(target, chains=4, seed=seed, **MIX_ITERATIONS)
     seconds = time.perf_counter() - began
     draws = {name: values[None] for name, values in mixture.draws(FIT_DRAWS, seed=seed).items()}
     budget.check(mixture.gradient_evaluations, seconds)
