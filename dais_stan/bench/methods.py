@@ -30,7 +30,7 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 METHODS = (*FITS, "mix", *RIVALS, "nuts")
 #: A thousand components say enough of moments, and each costs M gradients for every leapfrog step.
-MIX_ITERATIONS = {"iter_warmup": 300, "iter_sampling": 250}
+MIX_WARMUP, MIX_DRAWS = 300, 250
 #: Methods that need the program compiled for CmdStan.
 CMDSTAN = {*RIVALS, "mix", "nuts"}
 
@@ -76,7 +76,7 @@ def _mix(target: Target, seed: int, budget: Budget) -> Outcome:
     import infmix
 
     began = time.perf_counter()
-    mixture = infmix.sample(target, chains=4, seed=seed, **MIX_ITERATIONS)
+    mixture = infmix.sample(target, chains=4, seed=seed, iter_warmup=MIX_WARMUP, iter_sampling=MIX_DRAWS)
     seconds = time.perf_counter() - began
     draws = {name: values[None] for name, values in mixture.draws(FIT_DRAWS, seed=seed).items()}
     budget.check(mixture.gradient_evaluations, seconds)
