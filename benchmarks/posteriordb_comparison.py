@@ -4,7 +4,7 @@
 run that each of our references records. Left to --full: what takes an hour of ODE solving or of a flow, and
 CmdStan's methods, which have each program compiled, beyond the posteriors with a reference of ours.
 
-    python benchmarks/posteriordb.py --posteriordb FOLDER [--full] [--workers 2]
+    python benchmarks/posteriordb_comparison.py --posteriordb FOLDER [--full] [--workers 2]
 """
 
 from __future__ import annotations
