@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +37,14 @@ def family(request: pytest.FixtureRequest) -> MeanField | FullRank:
 def params(family: MeanField | FullRank) -> NDArray:
     """Parameters of ``family`` away from its start."""
     return 0.4 * np.random.default_rng(11).standard_normal(family.n_params)
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """Warnings of a fit that is not to be trusted are looked at through Fit.warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
 
 
 @dataclass

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,7 @@ from dais_stan import arviz_io
 Cli = Callable[..., CliRun]
 
 
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """Warnings of a fit that is not to be trusted are looked at through Fit.warnings."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def stanli(code: str, data: Any = None) -> ds.Target:

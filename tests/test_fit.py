@@ -1,7 +1,5 @@
 """Fits against closed forms: moments, evidence, diagnostics, files, seeds."""
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -29,11 +27,7 @@ def gaussian_target(threads=None):
     return target, covariance, precision
 
 
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 @pytest.mark.parametrize("start", ["mode", "zero"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import warnings
 
 import numpy as np
 import pytest
@@ -28,11 +27,7 @@ SMALL = {
 }
 
 
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 @pytest.fixture(scope="module")
