@@ -16,6 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from dais_stan import cells
+from dais_stan.bench.summary import markdown as markdown
 from dais_stan.cells import Cell, Row
 
 RESULTS = Path(__file__).with_name("results")
@@ -72,12 +73,6 @@ def mean_and_sd(values: Sequence[float]) -> str:
     """Mean and standard deviation over seeds as in the published tables, such as 4.84e-02 ± 1.0e-05."""
     spread = f" ± {np.std(values, ddof=1):.1e}" if len(values) > 1 else ""
     return f"{np.mean(values):.2e}{spread}"
-
-
-def markdown(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table in Markdown."""
-    lines = [list(map(str, headings)), ["---"] * len(headings), *(list(map(str, row)) for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def write_report(name: str, text: str, options: argparse.Namespace) -> None:

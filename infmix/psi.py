@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cmdstanpy import CmdStanModel
 from numpy.typing import NDArray
 
 from dais_stan.engines.cmdstan import cmdstan_model
@@ -49,6 +50,11 @@ class Kind:
 
     name: str
     scale_name: str
+
+    def compiled(self) -> CmdStanModel:
+        """psi's program, the same for every target; compiled where it has not been before."""
+        program = StanProgram.from_file(stan_models() / f"psi_{self.name}.stan")
+        return cmdstan_model(program, HEADER)
 
     def components(self, theta: Mapping[str, NDArray]) -> Components:
         """The components with parameters ``theta``, each (T, ...)."""
@@ -140,8 +146,7 @@ class Psi:
         ``settings`` are arguments of CmdStanPy's ``CmdStanModel.sample``, iter_warmup and iter_sampling among
         them.
         """
-        program = StanProgram.from_file(stan_models() / f"psi_{self.kind.name}.stan")
-        model = cmdstan_model(program, HEADER)
+        model = self.kind.compiled()
         rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])
         options = {
             "inits": [self._start(guess, rng) for _ in range(chains)],

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import arviz_io
+from ..engines.cmdstan import cmdstan_model
 from ..fitting import fit
 from ..nuts import sample
 from ..target import Target
@@ -31,8 +32,16 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
 METHODS = (*FITS, "mix", *RIVALS, "nuts")
 #: A thousand components say enough of moments, and each costs M gradients for every leapfrog step.
 MIX_WARMUP, MIX_DRAWS = 300, 250
-#: Methods that need the program compiled for CmdStan.
-CMDSTAN = {*RIVALS, "mix", "nuts"}
+
+
+def compile_for(name: str, target: Target) -> None:
+    """Compile what the method of this name needs beside the target, outside its run's time."""
+    if name == "mix":
+        from infmix.psi import KINDS
+
+        KINDS["meanfield"].compiled()
+    elif name not in FITS and target.program is not None:
+        cmdstan_model(target.program)
 
 
 def run_method(name: str, target: Target, seed: int, budget: Budget) -> Outcome:

@@ -15,9 +15,8 @@ from scipy import stats
 
 from .. import cells
 from ..cells import Cell, Row, Told
-from ..engines.cmdstan import cmdstan_model
 from ..posteriordb import Reference, available, find, open_folder
-from .methods import CMDSTAN, METHODS, run_method
+from .methods import METHODS, compile_for, run_method
 from .outcome import Budget, Outcome
 
 logger = logging.getLogger("dais_stan")
@@ -85,8 +84,7 @@ def _measure(cell: Cell, folder: str | None) -> Row:
     posterior = find(cell["posterior"], open_folder(folder))
     began = time.perf_counter()
     target = posterior.target(cell["engine"])
-    if cell["method"] in CMDSTAN and target.program is not None:
-        cmdstan_model(target.program)
+    compile_for(cell["method"], target)
     compiling = time.perf_counter() - began
     outcome = run_method(cell["method"], target, cell["seed"], Budget.parse(cell["budget"]))
     return {

@@ -73,11 +73,11 @@ def summarise(rows: Sequence[Row]) -> list[MethodSummary]:
 
 
 def _summarise(method: str, runs: list[Row]) -> MethodSummary:
-    worst = [max(worst_errors(mine)) for mine in by_posterior(runs).values()]
+    pairs = [worst_errors(mine) for mine in by_posterior(runs).values()]
+    worst = [max(pair) for pair in pairs]
     alone = [(row, max(worst_errors([row]))) for row in runs]
     bad = [row for row, error in alone if error > POOR]
     good = [row for row, error in alone if error < GOOD]
-    pairs = [worst_errors(mine) for mine in by_posterior(runs).values()]
     return MethodSummary(
         method=method,
         posteriors=len(worst),
