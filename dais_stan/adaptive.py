@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from .approximation import Fit
-from .importance import ImportanceSample, importance_sample
+from .approximation import DrawnFit
+from .importance import ImportanceSample, importance_sample, log_effective_size
 from .psis import pareto_smooth
 from .student_mixture import StudentMixture, reinforced, scattered, towards
 from .whitening import WhitenedTarget
@@ -45,9 +45,7 @@ class _Round:
     @property
     def effective_share(self) -> float:
         """Effective number of the draws over their number."""
-        if not np.isfinite(self._log_weight).any():
-            return 0.0
-        return float(np.exp(2 * logsumexp(self._log_weight) - logsumexp(2 * self._log_weight)) / len(self.u))
+        return float(np.exp(log_effective_size(self._log_weight))) / len(self.u)
 
     @property
     def enough(self) -> bool:
@@ -105,7 +103,7 @@ def importance_of_mixture(
 
 
 @dataclass
-class MixtureFit(Fit):
+class MixtureFit(DrawnFit):
     """A fit whose draws are importance-weighted draws of a Student mixture, in ``whitening``'s coordinates.
 
     ``family`` and ``params`` are those of the Gaussian from which the mixture was adapted. The mixture is
@@ -118,22 +116,6 @@ class MixtureFit(Fit):
     @property
     def weighted(self) -> bool:
         return True
-
-    @cached_property
-    def _weighted_moments(self) -> tuple[NDArray, NDArray]:
-        return self.importance.moments()
-
-    @property
-    def mean(self) -> NDArray:
-        return self._weighted_moments[0]
-
-    @property
-    def sd(self) -> NDArray:
-        return np.sqrt(np.diagonal(self._weighted_moments[1]))
-
-    @property
-    def covariance(self) -> NDArray:
-        return self._weighted_moments[1]
 
     def log_prob(self, z: NDArray) -> NDArray:
         """Log density of the mixture at unconstrained points z, (N, D) to (N,) or (D,) to a scalar."""

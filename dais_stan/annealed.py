@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .approximation import Fit
+from .approximation import DrawnFit
 from .engines.dais import annealed_draws
 from .errors import TargetError
 from .importance import ImportanceSample, importance_sample
@@ -38,7 +37,7 @@ def annealed_importance(
 
 
 @dataclass
-class AnnealedFit(Fit):
+class AnnealedFit(DrawnFit):
     """A fit whose draws are the ends of annealed trajectories, in the coordinates of ``whitening``.
 
     ``family`` and ``params`` are q0's. ``mean``, ``sd`` and ``covariance`` are of the ends, with weights
@@ -51,30 +50,7 @@ class AnnealedFit(Fit):
 
     def end_moments(self, weighted: bool | None = None) -> tuple[NDArray, NDArray]:
         """Mean (D,) and covariance (D, D) of the trajectories' ends, self-normalised by weight or not."""
-        sample = self.importance
-        weight = np.isfinite(sample.log_p).astype(float)
-        if self.weighted if weighted is None else weighted:
-            weight = np.exp(sample.log_weight_smoothed)
-        weight = weight / weight.sum()
-        mean = weight @ sample.z
-        centred = sample.z - mean
-        return mean, (centred * weight[:, None]).T @ centred
-
-    @cached_property
-    def _end_moments(self) -> tuple[NDArray, NDArray]:
-        return self.end_moments()
-
-    @property
-    def mean(self) -> NDArray:
-        return self._end_moments[0]
-
-    @property
-    def sd(self) -> NDArray:
-        return np.sqrt(np.diagonal(self._end_moments[1]))
-
-    @property
-    def covariance(self) -> NDArray:
-        return self._end_moments[1]
+        return self.importance.moments(self.weighted if weighted is None else weighted)
 
     def log_prob(self, z: NDArray) -> NDArray:
         """Not known: raises ValueError."""

@@ -212,13 +212,37 @@ class Fit:
             "k-hat sees only where q puts its draws: a mode that q misses stays unseen."
         )
 
-    def save(self, path: str | os.PathLike[str], n: int = 4000) -> None:
-        """Write a netCDF file that ArviZ opens and ``dais_stan.load`` turns back into this Fit."""
+    def save(self, path: str | os.PathLike[str], n: int = 4000) -> arviz_io.Groups:
+        """Write a netCDF file that ArviZ opens and ``dais_stan.load`` turns back into this Fit.
+
+        Returns the groups that are in it.
+        """
         from .fit_file import variational_group
 
         groups = self.groups(n)
         groups["variational"] = variational_group(self)
         arviz_io.save(groups, path)
+        return groups
+
+
+class DrawnFit(Fit):
+    """A fit that is known by its importance draws: its moments are theirs, weighted where ``draws`` are."""
+
+    @cached_property
+    def _draw_moments(self) -> tuple[NDArray, NDArray]:
+        return self.importance.moments(self.weighted)
+
+    @property
+    def mean(self) -> NDArray:
+        return self._draw_moments[0]
+
+    @property
+    def sd(self) -> NDArray:
+        return np.sqrt(np.diagonal(self._draw_moments[1]))
+
+    @property
+    def covariance(self) -> NDArray:
+        return self._draw_moments[1]
 
 
 def _warnings(fit: Fit) -> list[str]:

@@ -82,20 +82,30 @@ def importance_sample(
     )
 
 
+def log_effective_size(log_weight: NDArray) -> float:
+    """log (sum w)^2 / sum w^2 of weights given by their logarithms (S,); -inf where none is finite."""
+    total = logsumexp(log_weight)
+    return float(2.0 * total - logsumexp(2.0 * log_weight)) if np.isfinite(total) else -np.inf
+
+
 def _evidence(log_weight: NDArray) -> tuple[float, float, float]:
     """Log of the mean weight, its standard error, and the effective sample size."""
-    size = len(log_weight)
-    total = logsumexp(log_weight)
-    if not np.isfinite(total):
+    size, ess = len(log_weight), float(np.exp(log_effective_size(log_weight)))
+    if ess == 0.0:
         return -np.inf, np.inf, 0.0
-    ess = float(np.exp(2.0 * total - logsumexp(2.0 * log_weight)))
     relative_variance = max(1.0 / ess - 1.0 / size, 0.0) * size / max(size - 1, 1)
-    return float(total - np.log(size)), float(np.sqrt(relative_variance)), ess
+    return float(logsumexp(log_weight) - np.log(size)), float(np.sqrt(relative_variance)), ess
 
 
 #: Share of the importance draws that come from the heavier-tailed part, and its degrees of freedom.
 HEAVY_SHARE = 0.1
 HEAVY_DF = 5.0
+
+
+def log_with_share(share: float, log_main: NDArray | float, log_heavy: NDArray) -> NDArray:
+    """log((1 - share) main + share heavy), from the logarithms of two densities."""
+    with np.errstate(divide="ignore"):  # too few draws for a share of them: log 0
+        return np.logaddexp(np.log1p(-share) + log_main, np.log(share) + log_heavy)
 
 
 class DefensiveNoise(NamedTuple):
@@ -129,6 +139,4 @@ def defensive_noise(size: int, dim: int, rng: np.random.Generator) -> DefensiveN
         - 0.5 * dim * np.log(HEAVY_DF * np.pi)
         - 0.5 * (HEAVY_DF + dim) * np.log1p(squared / HEAVY_DF)
     )
-    with np.errstate(divide="ignore"):  # too few draws for a share of them: log 0
-        log_ratio = np.logaddexp(np.log1p(-share), np.log(share) + log_heavy - log_normal)
-    return DefensiveNoise(eps, size - n_heavy, log_ratio)
+    return DefensiveNoise(eps, size - n_heavy, log_with_share(share, 0.0, log_heavy - log_normal))

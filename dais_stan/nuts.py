@@ -155,9 +155,11 @@ class NutsFit(arviz_io.Chains):
             "verdict": self.verdict(),
         }
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a netCDF file that ArviZ opens."""
-        arviz_io.save(self.groups(), path)
+    def save(self, path: str | os.PathLike[str]) -> arviz_io.Groups:
+        """Write a netCDF file that ArviZ opens; returns the groups that are in it."""
+        groups = self.groups()
+        arviz_io.save(groups, path)
+        return groups
 
     def _each_scalar(self, statistic: Any) -> dict[str, float]:
         """``statistic`` of an ArviZ dataset, for each scalar that is finite and varies."""

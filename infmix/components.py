@@ -98,15 +98,19 @@ class Components:
         """Log density of the mixture at x, (N, D) to (N,)."""
         return np.concatenate([logsumexp(part, axis=1) for part in self._parts(x)]) - np.log(len(self))
 
-    def log_prob_of_others(self, x: NDArray) -> NDArray:
-        """At a draw of each component, the log density of the mixture of the others: x (T, D) to (T,)."""
-        out, row = np.empty(len(x)), 0
+    def log_prob_with_and_without_own(self, x: NDArray) -> tuple[NDArray, NDArray]:
+        """At a draw of each component, the log density of the mixture, and of that of the other components.
+
+        x (T, D) to (T,) and (T,).
+        """
+        every, others, row = np.empty(len(x)), np.empty(len(x)), 0
         for part in self._parts(x):
             rows = np.arange(row, row + len(part))
+            every[rows] = logsumexp(part, axis=1)
             part[np.arange(len(part)), rows] = -np.inf
-            out[rows] = logsumexp(part, axis=1)
+            others[rows] = logsumexp(part, axis=1)
             row += len(part)
-        return out - np.log(len(self) - 1)
+        return every - np.log(len(self)), others - np.log(len(self) - 1)
 
     def _parts(self, x: NDArray) -> Iterator[NDArray]:
         """``log_each`` of a few rows at a time."""

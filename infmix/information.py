@@ -15,23 +15,22 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import multivariate_t
 
 from dais_stan.importance import ImportanceSample, importance_sample
 from dais_stan.optimize import mean_and_se
 
 from .components import LOG_2PI
-from .mixture import Expectation, Mixture, chain_mean
+from .mixture import Expectation, Mixture, heavy_tailed
 
-#: Draws for the normaliser of psi, and the degrees of freedom of the Student t that they come from.
-_NORMALISER_DRAWS, _NORMALISER_DF = 4000, 5.0
+#: Draws for the normaliser of psi.
+_NORMALISER_DRAWS = 4000
 
 
 def expected_kl(mixture: Mixture, log_evidence: float = 0.0) -> Expectation:
     """E_psi[KL(q_theta || p)]: how far single components are from the target."""
     components = mixture.components
     values = log_evidence - components.entropy - mixture.psi.expected_log_density(components)
-    return chain_mean(values.reshape(mixture.shape))
+    return mixture.mean_of(values)
 
 
 class MutualInformation(NamedTuple):
@@ -51,8 +50,7 @@ def mutual_information(mixture: Mixture) -> MutualInformation:
     components = mixture.components
     x = components.one_of_each(np.random.default_rng(mixture.seed))
     own = components.log_own(x)
-    lower = chain_mean((own - components.log_prob(x)).reshape(mixture.shape))
-    upper = chain_mean((own - components.log_prob_of_others(x)).reshape(mixture.shape))
+    lower, upper = (mixture.mean_of(own - log_m) for log_m in components.log_prob_with_and_without_own(x))
     return MutualInformation(float(lower.value), float(upper.value), float(max(lower.se, upper.se)))
 
 
@@ -76,7 +74,7 @@ def fisher_information(mixture: Mixture) -> FisherInformation:
     flat = np.concatenate([values.reshape(len(theta["mu"]), -1) for values in theta.values()], axis=1)
     normaliser = _log_normaliser(mixture, flat)
     excess = psi.kind.half_log_fisher(theta) - psi.log_density(theta)
-    mean = chain_mean(excess.reshape(mixture.shape))
+    mean = mixture.mean_of(excess)
     constant = 0.5 * flat.shape[1] * (1.0 + LOG_2PI)
     value = float(mean.value) + normaliser.log_evidence - constant
     return FisherInformation(value, float(np.hypot(mean.se, normaliser.log_evidence_se)), normaliser.khat)
@@ -84,8 +82,7 @@ def fisher_information(mixture: Mixture) -> FisherInformation:
 
 def _log_normaliser(mixture: Mixture, flat: NDArray) -> ImportanceSample:
     """Importance weights of psi over a Student t with the moments of theta, ``flat`` (T, k)."""
-    covariance = np.cov(flat, rowvar=False) * (_NORMALISER_DF - 2.0) / _NORMALISER_DF
-    proposal = multivariate_t(flat.mean(axis=0), covariance, _NORMALISER_DF, seed=mixture.seed)
+    proposal = heavy_tailed(flat.mean(axis=0), np.cov(flat, rowvar=False), mixture.seed)
     draws = proposal.rvs(_NORMALISER_DRAWS)
     dim = mixture.target.dim
     omega = draws[:, dim:] if mixture.psi.kind.name == "meanfield" else draws[:, dim]
@@ -124,5 +121,5 @@ def kl_error(mixture: Mixture, components: int, log_evidence: float = 0.0) -> KL
     log_few = np.concatenate([groups.take(part).log_prob(x[part]) for part in parts])
     log_p = mixture.psi.expected_log_density(groups) - log_evidence
     error, se = mean_and_se((log_few - log_p).reshape(-1, components).mean(axis=1))
-    bias = [float(np.mean(log_m - log_p)) for log_m in (groups.log_prob_of_others(x), groups.log_prob(x))]
-    return KLError(error, se, *bias)
+    upper, lower = (float(np.mean(log_m - log_p)) for log_m in groups.log_prob_with_and_without_own(x))
+    return KLError(error, se, lower, upper)

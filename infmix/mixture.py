@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from scipy.stats import multivariate_t
 
 from dais_stan import arviz_io
-from dais_stan.importance import HEAVY_DF, HEAVY_SHARE, ImportanceSample, importance_sample
+from dais_stan.importance import (
+    HEAVY_DF,
+    HEAVY_SHARE,
+    ImportanceSample,
+    importance_sample,
+    log_with_share,
+)
 from dais_stan.nuts import NutsFit
 from dais_stan.psis import KHAT_LIMIT
 from dais_stan.target import Target
@@ -123,7 +129,10 @@ class Mixture(arviz_io.Chains):
         f maps (N, D) to (N,) or (N, ...); see ``component_values``. The standard error allows for the
         autocorrelation of the chains.
         """
-        values = self.component_values(f, seed)
+        return self.mean_of(self.component_values(f, seed))
+
+    def mean_of(self, values: NDArray) -> Expectation:
+        """The mean of a value for each component (T, ...), with a standard error as ``expect`` has it."""
         return chain_mean(values.reshape(*self.shape, *values.shape[1:]))
 
     def component_values(self, f: Callable[[NDArray], NDArray], seed: int | None = None) -> NDArray:
@@ -156,13 +165,12 @@ class Mixture(arviz_io.Chains):
         rng = np.random.default_rng(np.random.SeedSequence(self.seed).spawn(2)[1])
         n_heavy = int(HEAVY_SHARE * len(self.components))
         n_q = len(self.components) - n_heavy
-        heavy = multivariate_t(self.mean, self.covariance * (HEAVY_DF - 2.0) / HEAVY_DF, HEAVY_DF, seed=rng)
+        heavy = heavy_tailed(self.mean, self.covariance, rng)
         x = np.concatenate(
             (self.components.sample(n_q, rng), heavy.rvs(n_heavy).reshape(n_heavy, self.target.dim))
         )
-        log_q, share = self.components.log_prob(x), n_heavy / len(x)
-        with np.errstate(divide="ignore"):  # too few draws for a share of them: log 0
-            log_proposal = np.logaddexp(np.log1p(-share) + log_q, np.log(share) + heavy.logpdf(x))
+        log_q = self.components.log_prob(x)
+        log_proposal = log_with_share(n_heavy / len(x), log_q, heavy.logpdf(x))
         return importance_sample(x, self.target.log_density(x), log_q, log_proposal, n_q)
 
     @property
@@ -241,13 +249,22 @@ class Mixture(arviz_io.Chains):
             "verdict": self.verdict(),
         }
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a netCDF file that ArviZ opens and ``infmix.load`` turns back into this mixture."""
+    def save(self, path: str | os.PathLike[str]) -> arviz_io.Groups:
+        """Write a netCDF file that ArviZ opens and ``infmix.load`` turns back into this mixture.
+
+        Returns the groups that are in it.
+        """
         from .mixture_file import mixture_group
 
         groups = self.groups()
         groups["mixture"] = mixture_group(self)
         arviz_io.save(groups, path)
+        return groups
+
+
+def heavy_tailed(mean: NDArray, covariance: NDArray, seed: np.random.Generator | int) -> Any:
+    """SciPy's Student t with these moments, where importance draws beside a Gaussian come from."""
+    return multivariate_t(mean, covariance * (HEAVY_DF - 2.0) / HEAVY_DF, HEAVY_DF, seed=seed)
 
 
 def sampler_fit(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dais_stan.fitting import fresh_seed
 from dais_stan.target import Target
 
 from .information import KLError, kl_error
@@ -73,6 +74,10 @@ class LambdaPath:
         errors: list[KLError] | list[SquaredError] = (
             self.kl_errors(components) if f is None else self.squared_errors(f, components)
         )
+        return self.least(errors)
+
+    def least(self, errors: list[KLError] | list[SquaredError]) -> Choice:
+        """The lambda with the least of these errors, one for each lambda."""
         best = int(np.argmin([entry.error for entry in errors]))
         return Choice(self.mixtures[best].lam, self.mixtures[best], errors)
 
@@ -91,11 +96,12 @@ class LambdaPath:
 def _squared_error(
     mixture: Mixture, f: Callable[[NDArray], NDArray], components: int, truth: NDArray, truth_se: NDArray
 ) -> SquaredError:
-    found = mixture.expect(f)
+    values = mixture.component_values(f)
+    found = mixture.mean_of(values)
     gap = found.value - truth
     own = mixture.lam == 1.0
     bias = 0.0 if own else float(np.mean(gap**2 - found.se**2 - truth_se**2))
-    variance = float(np.mean(mixture.component_values(f).var(axis=0, ddof=1))) / components
+    variance = float(np.mean(values.var(axis=0, ddof=1))) / components
     # delta method for the squared bias; the variance is known far better
     se = 0.0 if own else float(2.0 * np.sqrt(np.sum(gap**2 * (found.se**2 + truth_se**2))) / gap.size)
     return SquaredError(max(bias, 0.0) + variance, se, max(bias, 0.0), variance)
@@ -117,7 +123,7 @@ def lambda_path(
     lams = sorted(set(map(float, lambdas)))
     if not lams:
         raise ValueError("lambdas must hold at least one lambda, found none")
-    seed = int(np.random.SeedSequence().entropy % 2**31) if seed is None else seed  # type: ignore[operator]
+    seed = fresh_seed() if seed is None else seed
     states = np.random.SeedSequence(seed).generate_state(len(lams)) % 2**31
     guess = options.pop("guess", None) or mean_field_guess(target, seed)
     run = partial(_one, target, guess, options)

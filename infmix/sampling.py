@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
-from dais_stan import fit
+from dais_stan.fitting import fit, fresh_seed
+from dais_stan.importance import log_effective_size
 from dais_stan.target import Target
 
 from .mixture import Mixture, sampler_fit
@@ -64,7 +64,7 @@ def sample(
     """
     kind = find_kind(components)
     kind.check_lambda(lam, target.dim)
-    seed = int(np.random.SeedSequence().entropy % 2**31) if seed is None else seed  # type: ignore[operator]
+    seed = fresh_seed() if seed is None else seed
     library_of(target)
     began, gradients = time.perf_counter(), target.counts.gradient
     guess = guess or mean_field_guess(target, seed)
@@ -76,7 +76,7 @@ def sample(
         **cmdstan,
     }
     run = psi.sample(guess, chains, seed, settings)
-    theta = _theta(run.nuts.names, run.nuts.draws, kind, target.dim)
+    theta = _theta(run.nuts.draws, kind, target.dim)
     mixture = Mixture(
         psi=psi,
         theta=theta,
@@ -135,7 +135,7 @@ def find_kind(name: str) -> Kind:
     return KINDS[name]
 
 
-def _theta(names: tuple[str, ...], draws: NDArray, kind: Kind, dim: int) -> dict[str, NDArray]:
+def _theta(draws: NDArray, kind: Kind, dim: int) -> dict[str, NDArray]:
     """psi's variables from Stan's columns, (chain, draw, ...)."""
     theta = {"mu": draws[:, :, :dim]}
     rest = draws[:, :, dim:]
@@ -161,7 +161,5 @@ def node_error(psi: Psi, theta: dict[str, NDArray], seed: int) -> float:
     count = _ERROR_FACTOR * max(len(psi.nodes) + len(psi.nodes) % 2, default_count(psi.target.dim))
     many = moment_matched_nodes(count, psi.target.dim, seed + 1)
     log_weight = psi.lam * (psi.expected_log_density(components, many) - psi.expected_log_density(components))
-    if not np.isfinite(log_weight).any():
-        return np.inf
-    log_share = 2.0 * logsumexp(log_weight) - logsumexp(2.0 * log_weight) - np.log(len(log_weight))
+    log_share = log_effective_size(log_weight) - np.log(len(log_weight))
     return float(np.sqrt(max(0.0, -log_share)))

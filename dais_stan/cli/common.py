@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -96,16 +95,10 @@ def report(
 
 
 def print_json(record: Any) -> None:
-    print(json.dumps(_finite(record), allow_nan=False))
+    """One JSON object, with null for NaN and infinity."""
+    from ..cells import finite
 
-
-def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity: null stands for them."""
-    if isinstance(value, dict):
-        return {str(key): _finite(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    print(json.dumps(finite(record), allow_nan=False))
 
 
 def _headline(attributes: dict[str, Any]) -> str:

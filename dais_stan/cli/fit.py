@@ -94,11 +94,10 @@ def fit(
             preset=preset,
             **options,
         )
-        if out_file and checkpoint:
-            result.save(out_file, n=draws)
+        groups = result.save(out_file, n=draws) if out_file else result.groups(draws)
+        if checkpoint:
             checkpoint.unlink(missing_ok=True)
-    posterior = result.groups(draws)["posterior"]
-    report(result.attributes(), posterior, "stats", out_file, quiet, as_json)
+    report(result.attributes(), groups["posterior"], "stats", out_file, quiet, as_json)
 
 
 @contextmanager

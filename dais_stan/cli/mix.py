@@ -74,9 +74,8 @@ def mix(
         mixture = grid.choose(budget or _DEFAULT_BUDGET).mixture
     else:
         mixture = infmix.sample(target, chosen, **options)
-    if out_file:
-        mixture.save(out_file)
-    report(mixture.attributes(), mixture.groups()["posterior"], "all", out_file, quiet, as_json)
+    groups = mixture.save(out_file) if out_file else mixture.groups()
+    report(mixture.attributes(), groups["posterior"], "all", out_file, quiet, as_json)
 
 
 #: lambda where --lam is not given.
@@ -103,6 +102,8 @@ def _lambda(text: str | None, budget: int | None, path: bool) -> float | None:
 
 def _report_path(grid: LambdaPath, budget: int, out_file: Path | None, quiet: bool, as_json: bool) -> None:
     """A row for each lambda: its error with a budget of T components, and how NUTS did."""
+    errors = grid.kl_errors(budget)
+    best = grid.least(errors).lam
     rows = [
         {
             "lambda": mixture.lam,
@@ -114,10 +115,10 @@ def _report_path(grid: LambdaPath, budget: int, out_file: Path | None, quiet: bo
             "verdict": mixture.verdict(),
             "out": _saved(mixture, out_file),
         }
-        for entry, mixture in zip(grid.kl_errors(budget), grid.mixtures, strict=True)
+        for entry, mixture in zip(errors, grid.mixtures, strict=True)
     ]
     if as_json:
-        print_json({"budget": budget, "best": grid.choose(budget).lam, "path": rows})
+        print_json({"budget": budget, "best": best, "path": rows})
         return
     if quiet:
         return
@@ -128,9 +129,8 @@ def _report_path(grid: LambdaPath, budget: int, out_file: Path | None, quiet: bo
         figures = [row[name] for name in ("kl_error", "kl_error_se", "kl_bias_lower", "kl_bias_upper")]
         table.add_row(f"{row['lambda']:g}", *(f"{x:.4g}" for x in figures), f"{row['gradients']:,}")
     out.print(table)
-    best = grid.choose(budget)
     out.print(
-        f"Least expected divergence with {budget} components, up to the log evidence: lambda {best.lam:g}",
+        f"Least expected divergence with {budget} components, up to the log evidence: lambda {best:g}",
         style="bold",
         highlight=False,
     )

@@ -41,6 +41,5 @@ def sample(
         max_treedepth=max_treedepth,
         show_progress=err.is_terminal and not quiet,
     )
-    if out_file:
-        result.save(out_file)
-    report(result.attributes(), result.groups()["posterior"], "all", out_file, quiet, as_json)
+    groups = result.save(out_file) if out_file else result.groups()
+    report(result.attributes(), groups["posterior"], "all", out_file, quiet, as_json)

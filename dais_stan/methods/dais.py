@@ -17,7 +17,7 @@ from ..objectives.dais import Annealing, noise_shape
 from ..objectives.elbo import Estimate
 from ..objectives.flow_annealing import PulledBack, annealable, flow_bound_gradient
 from ..objectives.iwelbo import group_weights
-from ..optimize import Schedule, maximize
+from ..optimize import Schedule
 from ..whitening import WhitenedTarget
 from .base import (
     FLOW_SCHEDULE,
@@ -28,7 +28,7 @@ from .base import (
     ReportsQ,
     check,
 )
-from .vi import FlowVi
+from .vi import FlowVi, optimum
 from .warm_start import annealed_start
 
 #: Groups of particles by which guesses at a start are compared.
@@ -158,8 +158,7 @@ class _FlowAnnealed(_Annealed):
         method, q0 = self._method, self._family.initial()
         if method.warm_start:
             vi = FlowVi(method.family, method.flows, method.columns)
-            objective = vi.objective(self._density, self._family)
-            q0 = maximize(objective, objective.initial(rng), vi.schedule, rng).params
+            q0 = optimum(vi, self._density, self._family, rng).params
         base, flow = self._family.split(q0)
         start = self._parameters.initial(
             base, step=method.step, log_mass=method.log_mass, retention=method.retention

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..families import FLOWS, Family, FlowFamily
 from ..objectives.elbo import Estimate, elbo
-from ..optimize import Schedule, maximize
+from ..optimize import Optimum, Schedule, maximize
 from ..whitening import WhitenedTarget
 from .base import FLOW_SCHEDULE, MethodObjective, ReportsQ, check, pairs
 
@@ -70,6 +70,10 @@ def gaussian_start(density: WhitenedTarget, family: Family, rng: np.random.Gener
     """Parameters to start from: the standard normal, or for a flow the identity over VI's Gaussian."""
     if not isinstance(family, FlowFamily):
         return family.initial()
-    vi = Vi(family.base.name)
-    objective = vi.objective(density, family.base)
-    return family.initial(maximize(objective, objective.initial(rng), vi.schedule, rng).params)
+    return family.initial(optimum(Vi(family.base.name), density, family.base, rng).params)
+
+
+def optimum(vi: Vi, density: WhitenedTarget, family: Family, rng: np.random.Generator) -> Optimum:
+    """Where this kind of VI ends: what other methods start from."""
+    objective = vi.objective(density, family)
+    return maximize(objective, objective.initial(rng), vi.schedule, rng)

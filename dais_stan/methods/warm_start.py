@@ -11,9 +11,8 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from ..objectives.annealing import AnnealingParameters
 from ..objectives.dais import SmoothDensity
-from ..optimize import maximize
 from ..whitening import WhitenedTarget
-from .vi import Vi
+from .vi import Vi, optimum
 
 #: The curvature is a mean over this many draws of q.
 CURVATURE_DRAWS = 8
@@ -72,22 +71,20 @@ def annealed_start(
     users want of it. ``start`` goes to ``AnnealingParameters.initial``.
     """
     family = parameters.family
-    vi = Vi(family.name)
-    objective = vi.objective(density, family)
-    optimum = maximize(objective, objective.initial(rng), vi.schedule, rng)
+    vi = optimum(Vi(family.name), density, family, rng)
     if family.dim > MAX_DIM:
-        stiffness = largest_curvature(density, *family.moments(optimum.params), rng)
-        return parameters.initial(optimum.params, stiffness=max(stiffness, 1.0), **start)
-    value, vector = np.linalg.eigh(curvature(density, *family.moments(optimum.params), rng))
+        stiffness = largest_curvature(density, *family.moments(vi.params), rng)
+        return parameters.initial(vi.params, stiffness=max(stiffness, 1.0), **start)
+    value, vector = np.linalg.eigh(curvature(density, *family.moments(vi.params), rng))
     value = np.maximum(value, LEAST_CURVATURE)
     precision = (vector * value) @ vector.T
     widest = np.sqrt(np.diag(precision) * (vector**2 / value).sum(axis=1))
     for widening in WIDENINGS if family.name == "meanfield" else (0.0,):
         wider = widest**widening
-        q0 = optimum.params.copy()
+        q0 = vi.params.copy()
         q0[family.dim : 2 * family.dim] += np.log(wider)
         stiffness = float(np.linalg.eigvalsh(precision * np.outer(wider, wider))[-1])
         guess = parameters.initial(q0, stiffness=stiffness, **start)
-        if bound(guess) >= optimum.trace.value[-1]:
+        if bound(guess) >= vi.trace.value[-1]:
             break
     return guess

@@ -75,7 +75,8 @@ def test_densities(components: Components) -> None:
     np.testing.assert_allclose(components.log_own(x), np.diagonal(each), rtol=1e-12)
     np.testing.assert_allclose(components.log_prob(x), np.log(np.exp(each).mean(axis=1)), rtol=1e-12)
     others = [np.log(np.exp(np.delete(each[t], t)).mean()) for t in range(5)]
-    np.testing.assert_allclose(components.log_prob_of_others(x), others, rtol=1e-12)
+    both = components.log_prob_with_and_without_own(x)
+    np.testing.assert_allclose(both, [components.log_prob(x), others], rtol=1e-12)
 
 
 def test_entropy_and_moments(components: Components) -> None:
