@@ -41,7 +41,11 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	touch $@ $(VENV)/.installed
 
-$(VENV)/.installed-bench: $(VENV)/.installed
+$(VENV)/.installed-bench: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	touch $@ $(VENV)/.installed
+
+bench: $(VENV)/.installed
 	$(BIN)/dais-stan bench posteriordb --posteriors quick --methods $(METHODS) --seeds 2 --workers $(JOBS) \
 	  --resume --out bench
 	$(BIN)/dais-stan report bench --out bench/report.html
