@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from densities import Normal, Skewed, central_difference
 
+import dais_stan as ds
 from dais_stan.families import FLOWS, FlowFamily
+from dais_stan.methods import make_method
 from dais_stan.objectives.annealing import AnnealingParameters
-from dais_stan.objectives.dais import forward, noise_shape
+from dais_stan.objectives.dais import forward, group_shares, noise_shape
 from dais_stan.objectives.flow_annealing import PulledBack, flow_bound_gradient
+from dais_stan.whitening import WhitenedTarget, Whitening
 
 H = 1e-6
 
@@ -86,3 +89,32 @@ def test_the_mean_weight_is_the_evidence(rng):
     weight = np.exp(forward(PulledBack(density, family, params), path, noise).log_weight - log_z)
     se = weight.std() / np.sqrt(len(weight))
     assert abs(weight.mean() - 1.0) < 3 * se < 0.1
+
+
+@pytest.mark.parametrize("kind", FLOWS)
+def test_a_bound_without_any_weight_has_no_gradient(kind, rng):
+    family, params = some_flow(kind, 3, rng)
+    parameters = AnnealingParameters(family.base, 2)
+    noise = rng.standard_normal(noise_shape(2, 4, 3))
+    pulled = PulledBack(Skewed(wall=np.inf), family, params)
+    found, flow_bar = flow_bound_gradient(pulled, parameters.unpack(parameters.initial()), noise, groups=2)
+    assert found.bound == -np.inf and found.rejected == 4
+    assert not flow_bar.any() and not any(np.any(part) for part in found.gradient)
+
+
+def test_a_warm_start_from_a_flow_has_steps_for_the_curvature_that_is_left():
+    """Two stiff directions, of which one planar flow straightens one: the first step tried is unstable."""
+    block = 0.01 * np.eye(32) + 0.99
+    precision = np.block([[block, np.zeros((32, 32))], [np.zeros((32, 32)), block]])
+    density = Normal(np.zeros(64), np.linalg.inv(precision))
+    target = ds.Target.from_functions(density.log_density_gradient, 64, hvp=density.hvp)
+    method = make_method("dais0", family="planar", flows=1)
+    whitened = WhitenedTarget(target, Whitening(np.zeros(64), np.ones(64)))
+    objective = method.objective(whitened, FlowFamily("planar", 64, flows=1))
+    start = objective.initial(np.random.default_rng(1))
+    path, pulled = objective.path(start), PulledBack(whitened, method.make_family(64), objective.q(start))
+    noise = np.random.default_rng(2).standard_normal(noise_shape(16, 256, 64))
+    mean_field = 0.5 * np.linalg.slogdet(precision)[1] - 0.5 * np.log(np.diag(precision)).sum()
+    assert group_shares(forward(pulled, path, noise), 16)[0] > mean_field
+    long = path._replace(steps=np.full_like(path.steps, method.step))
+    assert group_shares(forward(pulled, long, noise), 16)[0] < -1e3

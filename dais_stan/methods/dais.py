@@ -13,7 +13,7 @@ from ..approximation import Fit
 from ..engines.dais import annealing_kernel
 from ..families import FLOWS, Family, FlowFamily, MeanField
 from ..objectives.annealing import PARTS, AnnealingParameters
-from ..objectives.dais import Annealing, noise_shape
+from ..objectives.dais import AnnealedDraws, Annealing, Trajectories, forward, noise_shape
 from ..objectives.elbo import Estimate
 from ..objectives.flow_annealing import PulledBack, annealable, flow_bound_gradient
 from ..objectives.iwelbo import group_weights
@@ -33,6 +33,9 @@ from .warm_start import annealed_start
 
 #: Groups of particles by which guesses at a start are compared.
 START_GROUPS = 16
+#: Shares of the first step size, largest first, that trajectories from a flow try: the curvature of what the
+#: flow leaves is not known, and a step too long for it throws every particle far out.
+START_STEPS = tuple(0.5**halvings for halvings in range(7))
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class Dais0(ReportsQ):
     curvature around it (``methods/warm_start.py``); without, from N(0, I) with equal betas and steps. Steps
     start at ``step`` over the root of the bridge's largest curvature, in standard deviations of q0
     (``units`` "q0") or in the target's own coordinates ("target"). From a flow, trajectories run in its
-    Gaussian base's space, and a warm start is VI's flow with equal betas and steps.
+    Gaussian base's space, and a warm start is VI's flow with equal betas and steps, the longest of some that
+    have a better bound than VI.
     """
 
     particles: int = 16
@@ -117,9 +121,7 @@ class _Annealed:
         noise = self._noise(START_GROUPS, rng)
 
         def bound(params: NDArray) -> float:
-            path = self._parameters.unpack(params)
-            log_weight = self._kernel.draws(path, noise).log_weight
-            return float(group_weights(log_weight.reshape(START_GROUPS, -1))[0].mean())
+            return _mean_bound(self._kernel.draws(self._parameters.unpack(params), noise))
 
         return annealed_start(self._parameters, self._density, bound, rng, start)
 
@@ -141,6 +143,11 @@ class _Annealed:
         return self._parameters.unpack(params)
 
 
+def _mean_bound(ends: Trajectories | AnnealedDraws) -> float:
+    """The annealed bound of START_GROUPS groups of particles."""
+    return float(group_weights(ends.log_weight.reshape(START_GROUPS, -1))[0].mean())
+
+
 class _FlowAnnealed(_Annealed):
     """The same from a flow; parameters are those of the annealing from its base, then the flow's own."""
 
@@ -155,13 +162,23 @@ class _FlowAnnealed(_Annealed):
         self._family = family
 
     def initial(self, rng: np.random.Generator) -> NDArray:
-        method, q0 = self._method, self._family.initial()
-        if method.warm_start:
-            vi = FlowVi(method.family, method.flows, method.columns)
-            q0 = optimum(vi, self._density, self._family, rng).params
-        base, flow = self._family.split(q0)
+        method = self._method
+        if not method.warm_start:
+            return self._start(self._family.initial(), method.step)
+        vi = FlowVi(method.family, method.flows, method.columns)
+        found = optimum(vi, self._density, self._family, rng)
+        noise = self._noise(START_GROUPS, rng)
+        for share in START_STEPS:
+            start = self._start(found.params, share * method.step)
+            pulled = PulledBack(self._density, self._family, self.q(start))
+            if _mean_bound(forward(pulled, self.path(start), noise)) >= found.trace.value[-1]:
+                break
+        return start
+
+    def _start(self, q0: NDArray, step: float) -> NDArray:
+        method, (base, flow) = self._method, self._family.split(q0)
         start = self._parameters.initial(
-            base, step=method.step, log_mass=method.log_mass, retention=method.retention
+            base, step=step, log_mass=method.log_mass, retention=method.retention
         )
         return np.concatenate((start, *flow))
 

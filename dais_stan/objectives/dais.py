@@ -85,6 +85,11 @@ class Trajectories(NamedTuple):
     end_gradient: NDArray
     tape: list[_Transition]
 
+    @property
+    def rejected(self) -> int:
+        """How many particles have no weight."""
+        return int(np.count_nonzero(~np.isfinite(self.log_weight)))
+
 
 def noise_shape(transitions: int, particles: int, dim: int) -> tuple[int, int, int]:
     """Shape of the noise of N trajectories: the start, then a momentum for each transition."""
@@ -135,6 +140,9 @@ def backward(
     A particle of weight zero takes no part, so that what overflowed in it does no harm.
     """
     part = weight > 0.0
+    if not part.any():
+        mean, factor, steps, betas = (np.zeros_like(each) for each in path[:4])
+        return Annealing(mean, factor, steps, betas, 0.0)
     noise, weight = noise[:, part], weight[part, None]
     z_bar = weight * end.end_gradient[part]
     x_bar = path.pull(z_bar)
@@ -184,12 +192,14 @@ def bound_gradient(density: SmoothDensity, path: Annealing, noise: NDArray, grou
     the mean; with no group left the bound is -inf and the gradient zero.
     """
     end = forward(density, path, noise)
+    bound, share = group_shares(end, groups)
+    return BoundGradient(bound, backward(density, path, noise, end, share), end.rejected)
+
+
+def group_shares(end: Trajectories, groups: int) -> tuple[float, NDArray]:
+    """Mean of the groups' bounds, and each particle's share (B N,) in its gradient."""
     bound, weight = group_weights(end.log_weight.reshape(groups, -1))
     usable = np.isfinite(bound)
-    rejected = int(np.count_nonzero(~np.isfinite(end.log_weight)))
     if not usable.any():
-        mean, factor, steps, betas = (np.zeros_like(part) for part in path[:4])
-        zeros = Annealing(mean, factor, steps, betas, 0.0)
-        return BoundGradient(-np.inf, zeros, rejected)
-    share = weight.reshape(-1) / usable.sum()
-    return BoundGradient(float(bound[usable].mean()), backward(density, path, noise, end, share), rejected)
+        return -np.inf, weight.reshape(-1)
+    return float(bound[usable].mean()), weight.reshape(-1) / usable.sum()

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from ..families import Family, FlowFamily
 from ..whitening import WhitenedTarget
-from .dais import Annealing, BoundGradient, Trajectories, backward, forward
-from .iwelbo import group_weights
+from .dais import Annealing, BoundGradient, backward, forward, group_shares
 
 #: The imaginary displacement: its square vanishes beside 1, and nothing is subtracted.
 IMAGINARY_STEP = 1e-30
@@ -83,13 +82,9 @@ def flow_bound_gradient(
     pulled: PulledBack, path: Annealing, noise: NDArray, groups: int
 ) -> tuple[BoundGradient, NDArray]:
     """As ``objectives.dais.bound_gradient``, with the gradient in the flow's parameters beside it."""
-    end: Trajectories = forward(pulled, path, noise)
-    bound, weight = group_weights(end.log_weight.reshape(groups, -1))
-    usable = np.isfinite(bound)
-    rejected = int(np.count_nonzero(~np.isfinite(end.log_weight)))
-    share = weight.reshape(-1) / max(int(usable.sum()), 1)
+    end = forward(pulled, path, noise)
+    bound, share = group_shares(end, groups)
     gradient = backward(pulled, path, noise, end, share)
     part = share > 0.0
     flow_bar = pulled.params_bar + pulled.value_pullback(end.z[part], end.end_gradient[part], share[part])
-    value = float(bound[usable].mean()) if usable.any() else -np.inf
-    return BoundGradient(value, gradient, rejected), flow_bar
+    return BoundGradient(bound, gradient, end.rejected), flow_bar

@@ -14,9 +14,13 @@ from numpy.typing import NDArray
 from ...errors import FlowError
 from .base import apply, apply_transposed, outer
 
-#: Bjorck's iteration stops when |Q^T Q - I| (largest entry) is below; its error is squared in each step.
+#: Bjorck's iteration stops when |Q^T Q - I| (Frobenius) is below; its error is squared in each step.
 ORTHONORMAL = 1e-9
 MOST_STEPS = 100
+
+
+def _transposed(matrix: NDArray) -> NDArray:
+    return matrix.swapaxes(-1, -2)
 
 
 class Basis(Protocol):
@@ -44,7 +48,7 @@ class Basis(Protocol):
 class _Orthonormalised(NamedTuple):
     q: NDArray
     norm: NDArray
-    steps: list[tuple[NDArray, NDArray]]  # A and A^T A / 2 before each step
+    steps: list[tuple[NDArray, NDArray]]  # A and 3/2 I - A^T A / 2 of each step: A is multiplied by it
 
 
 class Bjorck:
@@ -66,7 +70,7 @@ class Bjorck:
 
     def prepare(self, params: NDArray) -> _Orthonormalised:
         a = params.reshape(*params.shape[:-1], *self._shape)
-        square = np.swapaxes(a, -1, -2) @ a
+        square = _transposed(a) @ a
         # A bound of the largest singular value: divided by it the matrix is where the iteration converges.
         norm = np.sqrt(np.abs(square).sum(axis=-1, keepdims=True).max(axis=-2, keepdims=True))
         norm = np.where(norm > 0.0, norm, 1.0)
@@ -74,11 +78,12 @@ class Bjorck:
         steps = []
         for _ in range(MOST_STEPS):
             # At least one step: it is its derivative that keeps a basis orthonormal.
-            square *= 0.5
-            steps.append((a, square))
-            a = 1.5 * a - a @ square
-            square = np.swapaxes(a, -1, -2) @ a
-            if np.abs(square - self._identity).max() <= ORTHONORMAL:
+            factor = 1.5 * self._identity - 0.5 * square
+            steps.append((a, factor))
+            a = a @ factor
+            square = _transposed(a) @ a
+            error = square - self._identity
+            if np.vdot(error, error) <= ORTHONORMAL**2:
                 return _Orthonormalised(a, norm, steps)
         raise FlowError(
             f"the columns of an orthogonal Sylvester flow are not orthonormal after {MOST_STEPS} steps of "
@@ -97,10 +102,11 @@ class Bjorck:
         own = state.q.ndim == 3
         bar = outer(z, v_bar, own)
         bar += outer(x_bar, y, own)
-        for a, square in reversed(state.steps):
-            cross = np.swapaxes(bar, -1, -2) @ a
-            cross = 0.5 * (cross + np.swapaxes(cross, -1, -2))
-            bar = 1.5 * bar - bar @ square - a @ cross
+        for a, factor in reversed(state.steps):
+            cross = _transposed(a) @ bar
+            cross += _transposed(cross).copy()
+            cross *= 0.5
+            bar = bar @ factor - a @ cross
         bar /= state.norm  # the polar factor does not depend on the matrix's size: the norm has no part
         return bar.reshape(*bar.shape[:-2], -1)
 

@@ -19,6 +19,7 @@ from .base import (
     collect,
     outer,
     row_sums,
+    tanh,
     unfolding,
     unfolding_slope,
 )
@@ -97,7 +98,9 @@ class Sylvester:
     def forward(self, m: _Matrices, z: NDArray) -> Passed:
         """See ``Flow``."""
         v = self._basis.project(m.basis, z)
-        t = np.tanh(apply(m.r_tilde, v) + m.shift)
+        t = apply(m.r_tilde, v)
+        t += m.shift
+        t = tanh(t)
         slope = 1.0 - t * t
         stretch = 1.0 + slope * m.product
         y = apply(m.r, t)
@@ -136,7 +139,9 @@ class Sylvester:
         )
         basis_bar = self._basis.pullback(m.basis, tape.z, v_bar, tape.y, z_bar)
         own_bar = np.concatenate((basis_bar, *square_bar, collect(shift_bar, own)), axis=-1)
-        return z_bar + self._basis.embed(m.basis, v_bar), FlowParams(own_bar, np.empty(0))
+        points_bar = self._basis.embed(m.basis, v_bar)
+        points_bar += z_bar
+        return points_bar, FlowParams(own_bar, np.empty(0))
 
     def _square_bar(
         self, m: _Matrices, r_bar: NDArray, r_tilde_bar: NDArray, product_bar: NDArray
