@@ -8,7 +8,7 @@ from densities import central_difference
 from scipy import stats
 
 import dais_stan as ds
-from dais_stan.amortized import fit_amortized
+from dais_stan.amortized import fit_amortized, load_amortized
 from dais_stan.amortized.batches import divide
 from dais_stan.amortized.encoder import Encoder
 from dais_stan.amortized.objective import AmortizedElbo, Posterior
@@ -168,9 +168,46 @@ def test_shared_parameters_can_be_points(program, data):
     assert fits[0].elbo(5, seed=1) == pytest.approx(fits[0].optimum.trace.value[-1], abs=0.3)
 
 
+@pytest.mark.parametrize("shared", ["point", "meanfield"])
+def test_a_fit_goes_to_arviz_and_survives_its_file(program, data, shared, tmp_path):
+    schedule = ds.Schedule(learning_rates=(0.02,), max_iterations=100, fixed=True)
+    options = {"local": "z", "condition": "x", "family": "planar", "flows": 2, "shared": shared}
+    fit = fit_amortized(program, data=data, engine="stanli", batch=25, schedule=schedule, seed=2, **options)
+    posterior = fit.to_arviz(50)["posterior"]
+    assert posterior["z"].shape == (1, 50, 60, 2) and posterior["m"].shape == (1, 50, 2)
+    assert (np.ptp(posterior["m"].to_numpy(), axis=1) > 0).all() == (shared == "meanfield")
+    points = fit.unconstrained_draws(3, seed=5)[0]
+    np.testing.assert_array_equal(fit.draws(3, seed=5)["z"].reshape(3, -1), points[:, :120])
+    again, part = fit.unconstrained_draws(1, seed=5)
+    expected = (
+        0.0 if shared == "point" else stats.norm(fit.shared, fit.shared_sd).logpdf(again[0, 120:]).sum()
+    )
+    local = fit.sample(data["x"], 1, np.random.SeedSequence(5).generate_state(2).tolist()[0])
+    np.testing.assert_array_equal(local[0].ravel(), again[0, :120])
+    assert part[0] == pytest.approx(local[1].sum() + expected)
+
+    fit.save(tmp_path / "fit.nc", n=10)
+    loaded = load_amortized(tmp_path / "fit.nc")
+    assert loaded.options == fit.options and loaded.elbo(1) == fit.elbo(1)
+    np.testing.assert_array_equal(loaded.unconstrained_draws(3, seed=5)[0], points)
+    with pytest.raises(ValueError, match="x must have 2 numbers for each observation, found 3"):
+        loaded.sample(np.zeros((4, 3)), 1)
+
+
+def test_a_file_of_another_kind_is_refused(program, data, tmp_path):
+    target = ds.Target.from_stan(
+        stan_code="parameters { real x; } model { x ~ std_normal(); }", engine="stanli"
+    )
+    ds.fit(target, seed=1).save(tmp_path / "fit.nc")
+    with pytest.raises(ValueError, match="holds no amortised fit; its groups are"):
+        load_amortized(tmp_path / "fit.nc")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"columns": 1}, "columns is an option of o-sylvester, not of family 'meanfield'"),
+        ({"widths": ()}, "widths must be at least one number"),
         ({"local": "w"}, "local must name parameters of factor.stan, found w"),
         ({"local": "m"}, "no single integer in the data sizes both m and x by 60"),
         ({"condition": "y"}, "condition must name data, and y is not among"),

@@ -69,15 +69,8 @@ def divide(
     both change their size. Raises ValueError where there is no such integer, or where the program does not
     admit it to be zero although there are shared parameters.
     """
-    if missing := [name for name in condition if name not in data]:
-        raise ValueError(f"condition must name data, and {', '.join(missing)} is not among {sorted(data)}")
-    arrays = {name: np.asarray(data[name]) for name in condition}
-    counts = {len(array) for array in arrays.values() if array.ndim}
-    if len(counts) != 1 or not all(array.ndim for array in arrays.values()):
-        raise ValueError(f"condition must name arrays with one row for each observation, found {counts}")
-    count = counts.pop()
-    if size < 1:
-        raise ValueError(f"batch must be at least 1, found {size}")
+    arrays, inputs = conditions(data, condition)
+    count = len(inputs)
     counter = _counter(open_target, data, arrays, local, count)
 
     def some(rows: NDArray) -> dict[str, Any]:
@@ -87,9 +80,8 @@ def divide(
     each = []
     for begin in range(0, count, size):
         rows = order[begin : begin + size]
-        inputs = np.concatenate([a[rows].reshape(len(rows), -1) for a in arrays.values()], axis=1)
         target = open_target(some(rows))
-        each.append(Batch(target, inputs.astype(float), *_places(target, local, len(rows))))
+        each.append(Batch(target, inputs[rows], *places(target, local, len(rows))))
     prior = None
     if len(each[0].shared):
         try:
@@ -101,6 +93,18 @@ def divide(
     return Batches(tuple(each), prior, count)
 
 
+def conditions(data: dict[str, Any], condition: Sequence[str]) -> tuple[dict[str, NDArray], NDArray]:
+    """The data named by ``condition``, and as the encoder's input, (N, I). Raises ValueError."""
+    if missing := [name for name in condition if name not in data]:
+        raise ValueError(f"condition must name data, and {', '.join(missing)} is not among {sorted(data)}")
+    arrays = {name: np.asarray(data[name]) for name in condition}
+    counts = {len(array) for array in arrays.values() if array.ndim}
+    if len(counts) != 1 or not all(array.ndim for array in arrays.values()):
+        raise ValueError(f"condition must name arrays with one row for each observation, found {counts}")
+    rows = [array.reshape(len(array), -1) for array in arrays.values()]
+    return arrays, np.concatenate(rows, axis=1).astype(float)
+
+
 def _counter(
     open_target: Opener, data: dict[str, Any], arrays: dict[str, NDArray], local: Sequence[str], count: int
 ) -> str:
@@ -110,7 +114,7 @@ def _counter(
     for name in same:
         one = {**data, name: 1, **{key: array[:1] for key, array in arrays.items()}}
         try:
-            _places(open_target(one), local, 1)
+            places(open_target(one), local, 1)
         except (DaisStanError, ValueError):
             continue
         fitting.append(name)
@@ -122,7 +126,7 @@ def _counter(
     return fitting[0]
 
 
-def _places(target: Target, local: Sequence[str], count: int) -> tuple[NDArray, NDArray]:
+def places(target: Target, local: Sequence[str], count: int) -> tuple[NDArray, NDArray]:
     """Places of the local parameters, a row for each observation, and of the shared ones."""
     rows: list[list[int]] = [[] for _ in range(count)]
     shared = []

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .. import arviz_io
 from ..data import Data
-from ..engines.program import StanProgram
-from ..families.flow_family import FLOWS
-from ..families.flows import Chain
+from ..families.gaussian import LOG_2PI
 from ..optimize import Checkpoint, Optimum, Progress, Schedule, maximize
 from ..target import Target
-from .batches import Batches, divide
-from .objective import AmortizedElbo, Posterior
+from .batches import Batches, conditions, places
+from .problem import Options, Problem
 
 #: Adam for networks: a fixed number of steps of one size, the last window's iterates averaged.
 SCHEDULE = Schedule(learning_rates=(2e-3,), max_iterations=5_000, fixed=True, beta2=0.999, clip=None)
@@ -27,16 +27,34 @@ class AmortizedFit:
     """q(z | x) for any x, and the shared parameters.
 
     ``shared`` (S,) are their values, or means with ``shared_sd`` (S,), on the unconstrained space in the
-    order of ``shared_names``; ``shared_sd`` is None for a point estimate.
+    order of ``shared_names``; ``shared_sd`` is None for a point estimate. ``params`` are those of q(z | x).
     """
 
-    posterior: Posterior
-    params: NDArray
-    batches: Batches
-    shared: NDArray
-    shared_sd: NDArray | None
+    problem: Problem
+    options: Options
     optimum: Optimum
-    objective: AmortizedElbo
+
+    @property
+    def target(self) -> Target:
+        """The program with all observations."""
+        return self.problem.target
+
+    @property
+    def batches(self) -> Batches:
+        return self.problem.batches
+
+    @property
+    def params(self) -> NDArray:
+        return self.problem.objective.split(self.optimum.params)[0]
+
+    @property
+    def shared(self) -> NDArray:
+        return self.problem.objective.split(self.optimum.params)[1]
+
+    @property
+    def shared_sd(self) -> NDArray | None:
+        log_sd = self.problem.objective.split(self.optimum.params)[2]
+        return np.exp(log_sd) if self.options.shared == "meanfield" else None
 
     @property
     def shared_names(self) -> tuple[str, ...]:
@@ -46,9 +64,58 @@ class AmortizedFit:
         """Draws (draws, B, L) of the unconstrained local parameters given x (B, ...); log q (draws, B)."""
         rng = np.random.default_rng(seed)
         rows = np.asarray(x, dtype=float).reshape(len(np.asarray(x)), -1)
-        return self.posterior.draws(
-            self.params, rows, rng.standard_normal((draws, len(rows), self.posterior.dim))
-        )
+        inputs, dim = self.batches.each[0].inputs.shape[1], self.batches.local_dim
+        if rows.shape[1] != inputs:
+            raise ValueError(f"x must have {inputs} numbers for each observation, found {rows.shape[1]}")
+        return self.problem.posterior.draws(self.params, rows, rng.standard_normal((draws, len(rows), dim)))
+
+    def unconstrained_draws(self, n: int = 1000, seed: int = 0) -> tuple[NDArray, NDArray]:
+        """Unconstrained draws (n, D) of all parameters given the fit's own data, and log q (n,).
+
+        Points of shared parameters have no density, and no part in log q.
+        """
+        local_seed, shared_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
+        inputs = conditions(self.target.data or {}, self.options.condition)[1]
+        z, log_q = self.sample(inputs, n, local_seed)
+        local, shared = places(self.target, self.options.local, len(inputs))
+        points, total = np.empty((n, self.target.dim)), log_q.sum(axis=1)
+        points[:, local], points[:, shared] = z, self.shared
+        if (sd := self.shared_sd) is not None:
+            eps = np.random.default_rng(shared_seed).standard_normal((n, len(sd)))
+            points[:, shared] += sd * eps
+            total -= 0.5 * (eps * eps).sum(axis=1) + np.log(sd).sum() + 0.5 * len(sd) * LOG_2PI
+        return points, total
+
+    def draws(self, n: int = 1000, seed: int = 0) -> dict[str, NDArray]:
+        """Draws of the program's own variables given the fit's own data: name -> (n, *declared shape)."""
+        return self.target.constrain(self.unconstrained_draws(n, seed)[0], seed=seed)
+
+    def groups(self, n: int = 1000, seed: int = 0) -> arviz_io.Groups:
+        """The ArviZ groups of ``n`` draws, in one chain."""
+        points, log_q = self.unconstrained_draws(n, seed)
+        draws = {name: values[None] for name, values in self.target.constrain(points, seed=seed).items()}
+        groups = arviz_io.posterior_groups(draws, self.target.data)
+        groups["sample_stats"] = arviz_io.dataset({"log_q": log_q[None]})
+        groups["posterior"].attrs |= self.attributes()
+        return groups
+
+    def to_arviz(self, n: int = 1000, seed: int = 0) -> Any:
+        """InferenceData (ArviZ 0.x) or DataTree (1.x) of ``n`` draws."""
+        return arviz_io.to_arviz(self.groups(n, seed))
+
+    def attributes(self) -> dict[str, Any]:
+        """How the fit was made, as netCDF attributes."""
+        from .. import __version__
+
+        return {
+            "inference_library": "dais-stan",
+            "inference_library_version": __version__,
+            "method": "amortized",
+            "family": self.options.family,
+            "seed": self.options.seed,
+            "iterations": self.optimum.iterations,
+            "bound_per_observation": self.optimum.trace.value[-1],
+        }
 
     def elbo(self, draws: int = 10, seed: int = 0) -> float:
         """The bound per observation, over all observations, the mean of ``draws`` of each."""
@@ -58,8 +125,21 @@ class AmortizedFit:
             for _ in range(draws):
                 noise = None if self.shared_sd is None else rng.standard_normal(len(self.shared))
                 eps = rng.standard_normal(batch.local.shape)
-                total += self.objective.at(self.optimum.params, batch, eps, noise).value * len(eps)
+                value = self.problem.objective.at(self.optimum.params, batch, eps, noise).value
+                total += value * len(eps)
         return total / (draws * self.batches.count)
+
+    def save(self, path: str | os.PathLike[str], n: int = 1000) -> arviz_io.Groups:
+        """Write a netCDF file that ArviZ opens and ``load_amortized`` turns back into this fit.
+
+        Returns the groups that are in it.
+        """
+        from .file import amortized_group
+
+        groups = self.groups(n)
+        groups["amortized"] = amortized_group(self)
+        arviz_io.save(groups, path)
+        return groups
 
 
 def fit_amortized(
@@ -102,36 +182,25 @@ def fit_amortized(
 
     Raises ValueError for an argument, TargetError and StanCompileError as ``Target.from_stan`` does.
     """
-    if family != "meanfield" and family not in FLOWS:
-        raise ValueError(f"family must be one of meanfield, {', '.join(FLOWS)}, found {family!r}")
-    if shared not in ("point", "meanfield"):
-        raise ValueError(f"shared must be 'point' or 'meanfield', found {shared!r}")
-    batch_rng, start_rng, run_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
-    program = StanProgram.from_file(stan_file)
-    first = Target.from_program(program, data, engine=engine)
-    names = (local,) if isinstance(local, str) else tuple(local)
-    if unknown := [name for name in names if name not in first.variables]:
-        raise ValueError(f"local must name parameters of {program.file_name}, found {', '.join(unknown)}")
-    conditions = (condition,) if isinstance(condition, str) else tuple(condition)
-    batches = divide(
-        lambda values: Target.from_program(program, values, engine=engine),
-        first.data or {},
-        names,
-        conditions,
-        batch,
-        batch_rng,
+    options = Options.of(
+        local=local,
+        condition=condition,
+        family=family,
+        flows=flows,
+        columns=columns,
+        shared=shared,
+        widths=widths,
+        batch=batch,
+        annealing=annealing,
+        seed=seed,
     )
-    dim = batches.local_dim
-    chain = (
-        None if family == "meanfield" else Chain(dim, [FLOWS[family](dim, columns, i) for i in range(flows)])
-    )
-    posterior = Posterior(batches.each[0].inputs.shape[1], dim, widths, chain)
-    objective = AmortizedElbo(batches, posterior, shared == "meanfield", annealing)
-    start = objective.initial(start_rng, _shared_start(batches, shared_start, start_rng))
+    target = Target.from_stan(stan_file, data=data, engine=engine)
+    start_rng, run_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3)[1:])
+    problem = Problem.of(target, options)
+    objective = problem.objective
+    start = objective.initial(start_rng, _shared_start(problem.batches, shared_start, start_rng))
     optimum = maximize(objective, start, schedule, run_rng, progress, checkpoint, objective.memory)
-    q, point, log_sd = objective.split(optimum.params)
-    sd = np.exp(log_sd) if shared == "meanfield" else None
-    return AmortizedFit(posterior, q, batches, point, sd, optimum, objective)
+    return AmortizedFit(problem, options, optimum)
 
 
 def _shared_start(

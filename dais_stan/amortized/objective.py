@@ -53,26 +53,29 @@ class Posterior:
 
     def sample(self, params: NDArray, x: NDArray, eps: NDArray) -> Encoded:
         """A draw for each row of x (B, I) from noise (B, L)."""
-        (mean, log_sd), flow, tape = self.parts(params, x)
-        moved = np.exp(log_sd) * eps
-        log_q = -0.5 * ((eps * eps).sum(axis=1) + self.dim * LOG_2PI) - log_sd.sum(axis=1)
-        if self.flows is None:
-            return Encoded(mean + moved, log_q, (tape, moved, None, None))
-        state = self.flows.prepare(flow)
-        passed = self.flows.forward(state, mean + moved)
-        return Encoded(passed.z, log_q - passed.log_det, (tape, moved, state, passed.tape))
+        gaussian, flow, tape = self.parts(params, x)
+        state = self.flows.prepare(flow) if self.flows else None
+        z, log_q, moved, passed = self._moved(gaussian, state, eps)
+        return Encoded(z, log_q, (tape, moved, state, passed))
 
     def draws(self, params: NDArray, x: NDArray, eps: NDArray) -> tuple[NDArray, NDArray]:
         """As ``sample`` for noise (S, B, L), S draws for each row: z (S, B, L) and log q (S, B)."""
-        (mean, log_sd), flow, _ = self.parts(params, x)
-        z = mean + np.exp(log_sd) * eps
-        log_q = -0.5 * ((eps * eps).sum(axis=2) + self.dim * LOG_2PI) - log_sd.sum(axis=1)
-        if self.flows is not None:
-            state = self.flows.prepare(flow)
-            for k, points in enumerate(z):
-                z[k], log_det, _ = self.flows.forward(state, points)
-                log_q[k] -= log_det
-        return z, log_q
+        gaussian, flow, _ = self.parts(params, x)
+        state = self.flows.prepare(flow) if self.flows else None
+        z, log_q = zip(*(self._moved(gaussian, state, each)[:2] for each in eps), strict=True)
+        return np.array(z), np.array(log_q)
+
+    def _moved(
+        self, gaussian: list[NDArray], state: Any, eps: NDArray
+    ) -> tuple[NDArray, NDArray, NDArray, Any]:
+        """z (B, L) and log q (B,) of noise (B, L), the noise scaled, and the flows' tape or None."""
+        mean, log_sd = gaussian
+        moved = np.exp(log_sd) * eps
+        log_q = -0.5 * ((eps * eps).sum(axis=1) + self.dim * LOG_2PI) - log_sd.sum(axis=1)
+        if self.flows is None:
+            return mean + moved, log_q, moved, None
+        z, log_det, tape = self.flows.forward(state, mean + moved)
+        return z, log_q - log_det, moved, tape
 
     def pullback(self, params: NDArray, tape: Any, z_bar: NDArray, log_q_bar: NDArray) -> NDArray:
         """Gradient of sum(z_bar * z) + sum(log_q_bar * log_q) in the parameters."""

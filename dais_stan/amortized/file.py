@@ -1,0 +1,45 @@
+"""Amortised fits as files: netCDF that ArviZ opens, with a group that ``load_amortized`` turns back."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+
+import numpy as np
+import xarray as xr
+
+from .. import arviz_io
+from ..optimize import Optimum, Trace
+from ..recipe import open_recipe, write_recipe
+from .fit import AmortizedFit
+from .problem import Options, Problem
+
+
+def amortized_group(fit: AmortizedFit) -> xr.Dataset:
+    """Everything but the target's library."""
+    optimum = fit.optimum
+    trace = {f"trace_{name}": (("window",), np.asarray(v)) for name, v in vars(optimum.trace).items()}
+    record = {
+        "options": asdict(fit.options),
+        "target": write_recipe(fit.target),
+        "optimum": {name: getattr(optimum, name) for name in ("stopped_by", "iterations", "rejected")},
+    }
+    arrays = {"params": (("param",), optimum.params), **trace}
+    return xr.Dataset(arrays, attrs={"fit": json.dumps(record)})
+
+
+def load_amortized(path: str | os.PathLike[str]) -> AmortizedFit:
+    """Read a fit saved by ``AmortizedFit.save``; program and data travel in the file.
+
+    Raises ValueError where the file holds no amortised fit.
+    """
+    groups = arviz_io.read(path)
+    if "amortized" not in groups:
+        raise ValueError(f"{path} holds no amortised fit; its groups are {sorted(groups)}")
+    saved = groups["amortized"]
+    record = json.loads(saved.attrs["fit"])
+    options = Options.of(**record["options"])
+    trace = Trace(**{name: saved[f"trace_{name}"].to_numpy().tolist() for name in vars(Trace())})
+    optimum = Optimum(params=saved["params"].to_numpy(), trace=trace, **record["optimum"])
+    return AmortizedFit(Problem.of(open_recipe(record["target"]), options), options, optimum)
