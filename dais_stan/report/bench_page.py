@@ -52,7 +52,9 @@ def _in_words(one: MethodSummary) -> str:
         f"{POOR} on {one.fair}"
     )
     if not np.isnan(one.gradients):
-        sentence += f"; {count(one.gradients)} gradients in the median"
+        sentence += (
+            f"; {count(one.evaluations)} evaluations in the median, {count(one.gradients)} with gradient"
+        )
     if one.bad_runs:
         sentence += f"; it warned of {one.bad_warned} of {one.bad_runs} bad runs"
     if one.good_runs:

@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 WIDTH = 4.6
 #: More scalars than this are shown in the table only.
 MAX_SCALARS = 40
-MARKERS = "osD^vP*X<>hdp"
+#: Marker and colour of each method, in its turn: no two look alike.
+MARKERS = "osD^vP*X<>pdh"
+COLOURS = (*(f"C{i}" for i in range(10)), "black", "navy", "maroon")
+
+
+def _style(i: int) -> tuple[str, str]:
+    return MARKERS[i % len(MARKERS)], COLOURS[i % len(COLOURS)]
 
 
 def svg(figure: Figure, describe: str) -> Markup:
@@ -114,7 +120,7 @@ def accuracy(points: Mapping[str, Sequence[tuple[float, float]]]) -> Markup:
             continue
         cost, error = np.array(pairs).T
         above = len(points) - i  # the first method, which is the one to look at, is not hidden by the others
-        colour, marker = f"C{i % 10}", MARKERS[i % len(MARKERS)]
+        marker, colour = _style(i)
         axes.plot(cost, np.clip(error, 3e-3, 30), marker, color=colour, ms=3, alpha=0.35, mew=0, zorder=above)
         axes.plot(
             np.median(cost),
@@ -147,16 +153,8 @@ def errors(posteriors: Sequence[str], series: Mapping[str, Sequence[float]]) -> 
         shown = np.clip(np.nan_to_num(np.array(values, dtype=float), posinf=30.0), 3e-3, 30)
         rows = np.arange(len(posteriors)) + 0.6 * ((i + 0.5) / len(series) - 0.5)  # none hides another
         known = ~np.isnan(np.array(values, dtype=float))
-        axes.plot(
-            shown[known],
-            rows[known],
-            MARKERS[i % len(MARKERS)],
-            color=f"C{i % 10}",
-            ms=4,
-            alpha=0.8,
-            mew=0,
-            label=method,
-        )
+        marker, colour = _style(i)
+        axes.plot(shown[known], rows[known], marker, color=colour, ms=4, alpha=0.8, mew=0, label=method)
     axes.set_xscale("log")
     axes.set_xlim(3e-3, 40)
     for limit in (0.1, 0.3):
