@@ -99,8 +99,11 @@ def run_cells(
     executor: str = "processes",
     workers: int = 1,
     told: Told | None = None,
+    order: Callable[[Cell], Any] | None = None,
 ) -> list[Row]:
     """Rows (cell and figures) of all cells, in the order of ``cells``; those done before are not run again.
+
+    They are begun in that order, or in that of ``order``'s values.
 
     ``run`` must be a function of a module, so that it can be sent to another process. An exception of it
     ends the run, with what is finished kept. Where a process dies, as of a crash in compiled code, its cell
@@ -110,6 +113,8 @@ def run_cells(
     log = folder / f"{name}.cells.jsonl"
     done = finished_rows(log)
     missing = [cell for cell in cells if key(cell) not in done]
+    if order is not None:
+        missing.sort(key=order)
     if len(missing) < len(cells):
         logger.info("%s: %d of %d cells done before", name, len(cells) - len(missing), len(cells))
     with open_executor(executor, workers) as pool, log.open("a", encoding="utf-8") as file:

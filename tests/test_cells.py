@@ -117,3 +117,16 @@ def test_a_cluster_that_loses_a_worker_loses_nothing(tmp_path) -> None:
     assert sorted(finished) == list(range(12))
     again = run_cells("t", cells, crash_at_three, tmp_path)  # nothing is left to run
     assert again == rows
+
+
+def test_cells_are_begun_in_the_order_asked_for_and_told_in_their_own(tmp_path) -> None:
+    begun = []
+
+    def run(cell):
+        begun.append(cell["i"])
+        return {"twice": 2 * cell["i"]}
+
+    todo = [{"i": i} for i in range(5)]
+    rows = run_cells("study", todo, run, tmp_path, order=lambda cell: -cell["i"])
+    assert begun == [4, 3, 2, 1, 0]
+    assert [row["twice"] for row in rows] == [0, 2, 4, 6, 8]

@@ -68,7 +68,16 @@ def run_benchmark(
         for seed in range(1, seeds + 1)
     ]
     run = partial(run_cell, folder=None if folder is None else str(folder))
-    return cells.run_cells("posteriordb", todo, run, out, executor=executor, workers=workers, told=told)
+    place = {name: i for i, name in enumerate(names)}
+
+    def order(cell: Cell) -> tuple[int, int, int, int]:
+        """Neighbours are of different posteriors: no worker waits while another compiles its program."""
+        group, within = divmod(place[cell["posterior"]], workers)
+        return group, methods.index(cell["method"]), cell["seed"], within
+
+    return cells.run_cells(
+        "posteriordb", todo, run, out, executor=executor, workers=workers, told=told, order=order
+    )
 
 
 def run_cell(cell: Cell, folder: str | None = None) -> Row:
