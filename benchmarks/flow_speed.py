@@ -54,18 +54,9 @@ def layer(rng: np.random.Generator) -> tuple[Callable[[], Any], int]:
 
 
 def products(rng: np.random.Generator, steps: int) -> Callable[[], Any]:
-    """The products alone: four with Q, four with R or R~, two gradients of each, and Bjorck's."""
+    """The products alone, of the same arrays: four with Q, four with R or R~, gradients, and Bjorck's."""
     q, r = rng.standard_normal((DIM, COLUMNS)), rng.standard_normal((COLUMNS, COLUMNS))
-    z, v = rng.standard_normal((POINTS, DIM)), rng.standard_normal((POINTS, COLUMNS))
-
-    def for_points() -> None:
-        for _ in range(2):
-            z @ q  # the points, and the cotangents, into the subspace
-            v @ q.T  # and back
-            v @ r  # R and its transpose, R~ and its transpose
-            v @ r
-            v.T @ v  # gradients of R and R~
-            z.T @ v  # of Q, through either of its uses
+    z, z_bar = rng.standard_normal((2, POINTS, DIM))
 
     def for_basis() -> None:
         for _ in range(steps):
@@ -75,9 +66,18 @@ def products(rng: np.random.Generator, steps: int) -> Callable[[], Any]:
             q @ r
             q @ r
 
-    def call() -> None:
-        for_points()
+    def call() -> tuple[Any, ...]:
         for_basis()
+        v = z @ q  # into the subspace
+        t = v @ r  # R~
+        y = t @ r  # R
+        moved = y @ q.T  # and back
+        y_bar = z_bar @ q
+        shift_bar = y_bar @ r  # R's transpose
+        v_bar = shift_bar @ r  # R~'s transpose
+        r_bars = y_bar.T @ t, shift_bar.T @ v
+        q_bars = z.T @ v_bar, z_bar.T @ y
+        return moved, v_bar @ q.T, r_bars, q_bars
 
     return call
 

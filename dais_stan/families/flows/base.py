@@ -7,6 +7,7 @@ depends on that are the functions below.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -108,11 +109,29 @@ def outer(y: NDArray, x: NDArray, own: bool) -> NDArray:
     return y[:, :, None] * x[:, None, :] if own else y.T @ x
 
 
+@lru_cache(32)
+def _ones(size: int) -> NDArray:
+    ones = np.ones(size)
+    ones.flags.writeable = False
+    return ones
+
+
 def collect(gradient: NDArray, own: bool) -> NDArray:
     """Rows (N, P) of a parameter's gradient as they are where rows have their own, else their sum (P,)."""
-    return gradient if own else np.ones(len(gradient)) @ gradient  # in a third of the time of sum
+    return gradient if own else _ones(len(gradient)) @ gradient  # in a third of the time of sum
 
 
 def row_sums(x: NDArray) -> NDArray:
-    """Sum over each row of x (N, M), in a quarter of the time of ``sum``."""
-    return x @ np.ones(x.shape[1])
+    """Sum over each row of x (..., M), in a quarter of the time of ``sum``."""
+    return x @ _ones(x.shape[-1])
+
+
+def row_log_sums(x: NDArray) -> NDArray:
+    """Sum of log x over each row of x (N, M), for factors far from the limits of floating point.
+
+    Neighbours are multiplied first, twice where M is even so often: logarithms are most of the time.
+    """
+    for _ in range(2):
+        if x.shape[1] % 2 == 0:
+            x = x[:, ::2] * x[:, 1::2]
+    return row_sums(np.log(x))

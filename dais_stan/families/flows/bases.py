@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import FlowError
-from .base import apply, apply_transposed, outer
+from .base import apply, apply_transposed, outer, row_sums
 
 #: Bjorck's iteration stops when |Q^T Q - I| (Frobenius) is below; its error is squared in each step.
 ORTHONORMAL = 1e-9
 MOST_STEPS = 100
+#: A matrix of zeros is divided by it.
+TINY = np.finfo(float).tiny
 
 
 def _transposed(matrix: NDArray) -> NDArray:
@@ -63,6 +65,7 @@ class Bjorck:
         self.n_params = dim * columns
         self._shape = (dim, columns)
         self._identity = np.eye(columns)
+        self._three_halves = 1.5 * self._identity
 
     def initial(self, rng: np.random.Generator) -> NDArray:
         """A random orthonormal basis, its entries of unit size."""
@@ -71,16 +74,18 @@ class Bjorck:
     def prepare(self, params: NDArray) -> _Orthonormalised:
         a = params.reshape(*params.shape[:-1], *self._shape)
         square = _transposed(a) @ a
-        # A bound of the largest singular value: divided by it the matrix is where the iteration converges.
-        norm = np.sqrt(np.abs(square).sum(axis=-1, keepdims=True).max(axis=-2, keepdims=True))
-        norm = np.where(norm > 0.0, norm, 1.0)
-        a, square = a / norm, square / norm**2
+        # A bound of the largest singular value squared: divided by its root the matrix is where the iteration
+        # converges.
+        bound = np.maximum(row_sums(np.abs(square)).max(axis=-1), TINY)[..., None, None]
+        norm = np.sqrt(bound)
+        a, square = a / norm, square / bound
         steps = []
         for _ in range(MOST_STEPS):
             # At least one step: it is its derivative that keeps a basis orthonormal.
-            factor = 1.5 * self._identity - 0.5 * square
-            steps.append((a, factor))
-            a = a @ factor
+            square *= -0.5
+            square += self._three_halves
+            steps.append((a, square))
+            a = a @ square
             square = _transposed(a) @ a
             error = square - self._identity
             if np.vdot(error, error) <= ORTHONORMAL**2:
@@ -104,9 +109,10 @@ class Bjorck:
         bar += outer(x_bar, y, own)
         for a, factor in reversed(state.steps):
             cross = _transposed(a) @ bar
-            cross += _transposed(cross).copy()
+            cross = cross + _transposed(cross)
             cross *= 0.5
-            bar = bar @ factor - a @ cross
+            bar = bar @ factor
+            bar -= a @ cross
         bar /= state.norm  # the polar factor does not depend on the matrix's size: the norm has no part
         return bar.reshape(*bar.shape[:-2], -1)
 

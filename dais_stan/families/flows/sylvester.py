@@ -18,7 +18,7 @@ from .base import (
     apply_transposed,
     collect,
     outer,
-    row_sums,
+    row_log_sums,
     tanh,
     unfolding,
     unfolding_slope,
@@ -67,10 +67,13 @@ class Sylvester:
         size = basis.columns
         self.dim = dim
         self._basis = basis
-        self._ends = np.cumsum([basis.n_params, size * size, size])
-        self.n_own = int(self._ends[-1]) + size
+        sizes = (basis.n_params, size * size, size, size)
+        ends = np.cumsum(sizes)
+        self._parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        self.n_own = int(ends[-1])
         # In units of 1 / sqrt(M): an optimiser's step then moves a row's sum as far for any M.
         self._upper = np.triu(np.ones((size, size)), 1) / np.sqrt(size)
+        self._lower = self._upper.T.copy()
 
     def initial(self, rng: np.random.Generator) -> FlowParams:
         """R = 0 and R~ near a multiple of the identity, so that R has a gradient from the first step."""
@@ -83,13 +86,13 @@ class Sylvester:
         """See ``Flow``."""
         own = params.own
         size = self._basis.columns
-        basis, square, r_tilde_raw, shift = np.split(own, self._ends, axis=-1)
+        basis, square, r_tilde_raw, shift = (own[..., part] for part in self._parts)
         every = slice(None, None, size + 1)  # the diagonal, of a matrix in one row
         free = square[..., every]
         product, bounded = unfolding(free), np.tanh(r_tilde_raw / MOST_LOG_SLOPE)
         r_tilde_diagonal = np.exp(MOST_LOG_SLOPE * bounded)
         square = square.reshape(*own.shape[:-1], size, size)
-        r, r_tilde = square * self._upper, np.swapaxes(square, -1, -2) * self._upper
+        r, r_tilde = square * self._upper, square.swapaxes(-1, -2) * self._upper
         r.reshape(*own.shape[:-1], -1)[..., every] = product / r_tilde_diagonal
         r_tilde.reshape(*own.shape[:-1], -1)[..., every] = r_tilde_diagonal
         state = self._basis.prepare(basis)
@@ -101,13 +104,15 @@ class Sylvester:
         t = apply(m.r_tilde, v)
         t += m.shift
         t = tanh(t)
-        slope = 1.0 - t * t
-        stretch = 1.0 + slope * m.product
+        slope = t * t
+        np.subtract(1.0, slope, out=slope)
+        stretch = slope * m.product
+        stretch += 1.0
         y = apply(m.r, t)
         tape = _Tape(z, v, t, slope, stretch, y)
         moved = self._basis.embed(m.basis, y)
         moved += z
-        return Passed(moved, row_sums(np.log(stretch)), tape)
+        return Passed(moved, row_log_sums(stretch), tape)
 
     def inverse(self, m: _Matrices, z: NDArray) -> tuple[NDArray, NDArray]:
         """See ``Flow``. In the subspace each row, from the last up, is a monotone scalar equation."""
@@ -121,7 +126,7 @@ class Sylvester:
             v[:, i] = solve_monotone(rest, height, slope, shift)
             t[:, i] = np.tanh(slope * v[:, i] + shift)
         stretch = 1.0 + (1.0 - t * t) * m.product
-        return z + self._basis.embed(m.basis, v - target), -np.log(stretch).sum(axis=1)
+        return z + self._basis.embed(m.basis, v - target), -row_log_sums(stretch)
 
     def pullback(
         self, m: _Matrices, tape: _Tape, z_bar: NDArray, log_det_bar: NDArray
@@ -129,9 +134,12 @@ class Sylvester:
         """See ``Flow``."""
         own = m.shift.ndim == 2
         y_bar = self._basis.project(m.basis, z_bar)
-        share = log_det_bar[:, None] * tape.slope / tape.stretch
+        share = tape.slope / tape.stretch
+        share *= log_det_bar[:, None]
+        through_stretch = share * tape.t
+        through_stretch *= 2.0 * m.product
         shift_bar = apply_transposed(m.r, y_bar) * tape.slope
-        shift_bar -= share * tape.t * (2.0 * m.product)
+        shift_bar -= through_stretch
         v_bar = apply_transposed(m.r_tilde, shift_bar)
         product_bar = collect(share, own)
         square_bar = self._square_bar(
@@ -152,7 +160,8 @@ class Sylvester:
         diagonal_bar = r_bar.reshape(*rows, -1)[..., every] / m.r_tilde_diagonal
         log_slope_bar = r_tilde_bar.reshape(*rows, -1)[..., every] * m.r_tilde_diagonal
         log_slope_bar = log_slope_bar - diagonal_bar * m.product
-        square_bar = r_bar * self._upper + np.swapaxes(r_tilde_bar * self._upper, -1, -2)
+        square_bar = r_bar * self._upper
+        square_bar += r_tilde_bar.swapaxes(-1, -2) * self._lower
         square_bar = square_bar.reshape(*rows, -1)
         square_bar[..., every] = (diagonal_bar + product_bar) * unfolding_slope(m.free)
         return square_bar, log_slope_bar * (1.0 - m.bounded**2)
