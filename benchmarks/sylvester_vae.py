@@ -31,7 +31,7 @@ FAMILIES = ("meanfield", "planar", "iaf", "o-sylvester", "h-sylvester", "t-sylve
 #: images, and draws behind a test image's likelihood.
 SIZES = {
     "digits": {"latent": 16, "hidden": 64, "widths": (64,), "columns": 8, "test": 400, "draws": 200},
-    "mnist": {"latent": 32, "hidden": 128, "widths": (128,), "columns": 16, "test": 1000, "draws": 500},
+    "mnist": {"latent": 32, "hidden": 128, "widths": (128,), "columns": 16, "test": 1000, "draws": 200},
 }
 
 

@@ -42,7 +42,7 @@ class Options:
             raise ValueError(f"shared must be 'point' or 'meanfield', found {self.shared!r}")
         if self.columns is not None and self.family != "o-sylvester":
             raise ValueError(f"columns is an option of o-sylvester, not of family {self.family!r}")
-        for name, least in (("flows", 1), ("batch", 1), ("annealing", 0)):
+        for name, least in (("flows", int(self.family in FLOWS)), ("batch", 1), ("annealing", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, found {getattr(self, name)}")
         if not self.widths or min(self.widths) < 1:
