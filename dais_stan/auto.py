@@ -42,7 +42,7 @@ LEAST_ESS = 400.0
 def fit_auto(
     target: Target, *, seed: int | None = None, importance_draws: int | None = None, **first_rung: Any
 ) -> Fit:
-    """The first good rung of the ladder, or the one of most effective draws where none is good.
+    """The first good rung of the ladder, or the one of least k-hat where none is good.
 
     ``seed`` and ``importance_draws`` as for ``dais_stan.fit``; ``first_rung`` are its ``schedule``,
     ``progress``, ``checkpoint`` and ``resume``, all of the first rung, which takes longest; the flow's
@@ -87,10 +87,10 @@ def _good(one: Fit) -> bool:
 
 
 def _choose(tried: list[Fit], rivals: bool) -> Fit:
-    """The last rung is good, or was climbed to see every mode; otherwise the one of most effective draws."""
+    """The last rung is good, or was climbed to see every mode; otherwise the one of least k-hat."""
     if rivals or _good(tried[-1]):
         return tried[-1]
-    return max(tried, key=lambda one: one.ess / len(one.importance.z))
+    return min(tried, key=lambda one: one.khat)
 
 
 def _mixture(first: Fit, rivals: list[Mode], count: int, rng: np.random.Generator) -> MixtureFit:
@@ -160,5 +160,5 @@ def _reason(tried: list[Fit], chosen: Fit, modes: list[Mode], rivals: list[Mode]
     if _good(chosen):
         why = "it passes, and nothing simpler does" if len(tried) > 1 else "it passes"
     else:
-        why = "no rung passes, and it has the most effective draws"
+        why = "no rung passes, and it has the least k-hat"
     return f"Tried {figures}. Took {chosen.method}: {why}."

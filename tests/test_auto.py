@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from densities import Normal, Skewed
@@ -144,3 +146,13 @@ def test_auto_gives_the_same_fit_for_the_same_seed() -> None:
 def test_auto_says_what_it_takes_no_part_in() -> None:
     with pytest.raises(ValueError, match="takes no start, particles"):
         ds.fit(bimodal_target(0.4), "auto", start="zero", particles=3)
+
+
+def test_auto_takes_the_least_khat_where_nothing_passes() -> None:
+    """Neal's funnel in 9 dimensions, whose flow is cut short."""
+    code = "parameters { real y; vector[8] x; } model { y ~ normal(0, 3); x ~ normal(0, exp(y / 2)); }"
+    target = ds.Target.from_stan(stan_code=code, engine="stanli")
+    fit = ds.fit(target, "auto", seed=1, schedule=ds.Schedule(learning_rates=(0.03,), max_iterations=300))
+    khats = re.findall(r"k-hat ([\d.]+)", fit.choice)
+    assert len(khats) == 3 and "no rung passes, and it has the least k-hat" in fit.choice
+    assert f"{fit.khat:.2f}" == min(khats) and fit.warnings
