@@ -118,6 +118,8 @@ class Fit:
     def log_prob(self, z: NDArray) -> NDArray:
         """log q at unconstrained points z, (N, D) to (N,) or (D,) to a scalar."""
         points = np.atleast_2d(z)
+        if points.shape[-1] != self.target.dim:
+            raise ValueError(f"z must have {self.target.dim} numbers a point, found {points.shape[-1]}")
         values = self.family.log_prob(self.params, self.whitening.to_u(points)) - self.whitening.log_det
         return values if np.ndim(z) == 2 else values[0]
 

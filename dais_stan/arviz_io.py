@@ -110,7 +110,7 @@ def read(path: str | os.PathLike[str]) -> Groups:
     try:
         with xr.open_datatree(path, engine="h5netcdf") as tree:
             groups = {name: node.to_dataset().load() for name, node in tree.children.items()}
-    except (OSError, ValueError) as error:
+    except Exception as error:  # HDF5's layers raise all kinds over a damaged file
         raise ValueError(f"{path} is not a netCDF file of ArviZ groups: {error}") from error
     if "posterior" not in groups:
         raise ValueError(f"{path} has no posterior group; its groups are {sorted(groups) or 'none'}")

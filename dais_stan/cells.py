@@ -79,14 +79,15 @@ def key(cell: Cell) -> str:
 
 
 def finished_rows(log: Path) -> dict[str, Row]:
-    """Rows by the key of their cell. A last line that a killed run left unfinished does not count."""
+    """Rows by the key of their cell. A line that is none, as a killed run may leave, does not count."""
     rows: dict[str, Row] = {}
-    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
+    for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []:
         try:
             record = json.loads(line)
-        except json.JSONDecodeError:
+            cell, row = dict(record["cell"]), dict(record["row"])
+        except (json.JSONDecodeError, KeyError, TypeError, ValueError):
             continue
-        rows[key(record["cell"])] = record["row"]
+        rows[key(cell)] = row
     return rows
 
 
@@ -127,6 +128,8 @@ def run_cells(
             file.flush()
             if told:
                 told(sum(key(c) in done for c in cells), len(cells), cell, row)
+    if others := len(done) - len({key(cell) for cell in cells}):
+        logger.info("%s: %d more finished cells, not asked for, stay in %s", name, others, log)
     rows = [{**cell, **done[key(cell)]} for cell in cells]
     write_rows(folder / f"{name}.json", rows)
     return rows

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .approximation import Fit
+from .checks import whole_number
 from .importance import ImportanceSample
 from .methods import make_method, options_of
 from .optimize import Checkpoint, Optimum, Progress, Schedule, maximize, saved_seed
@@ -82,7 +83,7 @@ def fit(
     """
     if seed is None and resume and checkpoint is not None:
         seed = saved_seed(checkpoint)
-    seed = fresh_seed() if seed is None else seed
+    seed = fresh_seed() if seed is None else whole_number("seed", seed, 0)
     if method == "auto":
         return _auto(
             target,
@@ -166,9 +167,7 @@ def importance_count(asked: int | None, dim: int) -> int:
     """How many importance draws to take of a target with ``dim`` parameters; None leaves it to us."""
     if asked is None:
         return int(min(10_000, max(1_000, MAX_DRAWS_BYTES / (8 * dim))))
-    if asked < 1:
-        raise ValueError(f"importance_draws must be at least 1, found {asked}")
-    return asked
+    return whole_number("importance_draws", asked, 1)
 
 
 def counts_since(before: EvaluationCounts, now: EvaluationCounts) -> EvaluationCounts:

@@ -19,6 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .checks import whole_number
+
 #: A larger entry makes no step: its square overflows, and Adam's second moment would never be finite again.
 LARGEST_GRADIENT = 1e150
 
@@ -71,10 +73,8 @@ class Schedule:
     def __post_init__(self) -> None:
         if not self.learning_rates or min(self.learning_rates) <= 0:
             raise ValueError(f"learning_rates must be positive, found {self.learning_rates}")
-        if self.window < 2:
-            raise ValueError(f"window must be at least 2 iterations, found {self.window}")
-        if self.max_iterations < 1:
-            raise ValueError(f"max_iterations must be at least 1, found {self.max_iterations}")
+        for name, least in (("window", 2), ("max_iterations", 1)):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), least))
         if self.fixed and len(self.learning_rates) != 1:
             raise ValueError(f"a fixed run has one of learning_rates, found {self.learning_rates}")
 

@@ -128,10 +128,10 @@ def _array_names(name: str, shape: tuple[int, ...]) -> list[str]:
 def _columns(names: Sequence[str]) -> Iterator[tuple[str, NDArray[np.intp]]]:
     """Each array of reals of one declared variable, with the place of every element among its names."""
     name, *last = names[-1].split(".")
-    if all(word.isdigit() for word in last) and np.prod([int(word) for word in last]) == len(names):
+    if ":" not in name and all(word.isdigit() for word in last):
         # All but tuples and complex numbers; a hundred thousand names are read ten times as fast like this.
         shape = tuple(int(word) for word in last)
-        if names == _array_names(name, shape):
+        if np.prod(shape) == len(names) and names == _array_names(name, shape):
             yield name, np.arange(len(names), dtype=np.intp).reshape(shape, order="F")
             return
     places: dict[str, dict[tuple[int, ...], int]] = {}

@@ -190,8 +190,63 @@ def test_a_fit_goes_to_arviz_and_survives_its_file(program, data, shared, tmp_pa
     loaded = load_amortized(tmp_path / "fit.nc")
     assert loaded.options == fit.options and loaded.elbo(1) == fit.elbo(1)
     np.testing.assert_array_equal(loaded.unconstrained_draws(3, seed=5)[0], points)
-    with pytest.raises(ValueError, match="x must have 2 numbers for each observation, found 3"):
+    with pytest.raises(ValueError, match="x must have 2 numbers for each observation, found shape"):
         loaded.sample(np.zeros((4, 3)), 1)
+
+
+def test_numpys_whole_numbers_go_into_the_file(program, data, tmp_path):
+    one, schedule = np.int64(1), ds.Schedule(max_iterations=np.int64(50), learning_rates=(0.01,), fixed=True)
+    options = {"family": "planar", "flows": one, "widths": [np.int64(4)], "batch": np.int64(30), "seed": one}
+    fit = fit_amortized(
+        program, data=data, local="z", condition="x", engine="stanli", schedule=schedule, **options
+    )
+    fit.save(tmp_path / "fit.nc", n=np.int64(5))
+    assert load_amortized(tmp_path / "fit.nc").options.flows == 1
+
+
+def test_a_run_without_a_bound_is_warned_of(data, tmp_path):
+    broken = tmp_path / "broken.stan"
+    broken.write_text(FACTOR.replace("m ~", 'if (N > 0) reject("no"); m ~'))
+    schedule = ds.Schedule(learning_rates=(0.01,), max_iterations=700, fixed=True)
+    with pytest.warns(UserWarning, match="the bound was not finite in most of 500 steps .*no"):
+        fit = fit_amortized(broken, data=data, local="z", condition="x", engine="stanli", schedule=schedule)
+    assert "Not to be trusted" in fit.verdict()
+
+
+def test_one_observation_is_enough(program):
+    schedule = ds.Schedule(learning_rates=(0.01,), max_iterations=20, fixed=True)
+    options = {"local": "z", "condition": "x", "engine": "stanli", "schedule": schedule}
+    fit = fit_amortized(program, data={"N": 1, "x": [[0.5, 1.0]]}, **options)
+    assert fit.sample([[0.5, 1.0]], 3)[0].shape == (3, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "model", "message"),
+    [
+        ("ordered[N] z;", "z ~ normal(0, 1); x[:, 1] ~ normal(z, 1);", "rows of z must be independent"),
+        ("vector[N] z;", "z[2:N] ~ normal(z[1:N - 1], 1); x[:, 1] ~ normal(z, 1);", "must be independent"),
+        ("vector[N] z; vector[N] w;", "z ~ normal(w, 1); w ~ normal(0, 1);", "w must be named local"),
+        ("matrix[N, N] z;", "to_vector(z) ~ normal(0, 1);", "must have one size, and it changes with N"),
+    ],
+)
+def test_rows_that_do_not_stand_alone_are_refused(tmp_path, data, parameters, model, message):
+    program = tmp_path / "rows.stan"
+    head = "data { int<lower=0> N; array[N, 2] real x; } "
+    program.write_text(f"{head} parameters {{ {parameters} }} model {{ {model} }}")
+    with pytest.raises(ValueError, match=message):
+        fit_amortized(program, data=data, local="z", condition="x", batch=25, engine="stanli")
+
+
+def test_a_damaged_file_is_refused(program, data, tmp_path):
+    schedule = ds.Schedule(learning_rates=(0.01,), max_iterations=20, fixed=True)
+    fit = fit_amortized(program, data=data, local="z", condition="x", engine="stanli", schedule=schedule)
+    fit.save(tmp_path / "fit.nc", n=5)
+    content = bytearray((tmp_path / "fit.nc").read_bytes())
+    for place in np.random.default_rng(1).integers(0, len(content), 300):
+        content[place] ^= 0xFF
+    (tmp_path / "fit.nc").write_bytes(content)
+    with pytest.raises(ValueError, match="is not a netCDF file"):
+        load_amortized(tmp_path / "fit.nc")
 
 
 def test_a_file_of_another_kind_is_refused(program, data, tmp_path):
@@ -206,9 +261,20 @@ def test_a_file_of_another_kind_is_refused(program, data, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"local": "N"}, "local must name parameters of factor.stan with one row for each"),
+        ({"local": ()}, "local must be one name or several"),
+        ({"condition": 3}, "condition must be one name or several"),
+        ({"flows": 2.5, "family": "planar"}, "flows must be a whole number, found 2.5"),
+        ({"batch": "5"}, "batch must be a whole number, found '5'"),
+        ({"annealing": float("inf")}, "annealing must be a whole number, found inf"),
+        ({"widths": (8.5,)}, "widths must be a whole number, found 8.5"),
+        ({"seed": -1}, "seed must be at least 0, found -1"),
+        ({"data": {"N": 0, "x": np.zeros((0, 2))}}, "there must be at least one observation"),
+        ({"shared_start": {"m": [0.0, 0.0], "q": 1}}, "shared_start must name shared parameters, found q"),
+        ({"shared_start": {"m": [np.nan, 0.0]}}, "shared_start must be finite"),
         ({"columns": 1}, "columns is an option of o-sylvester, not of family 'meanfield'"),
         ({"widths": ()}, "widths must be at least one number"),
-        ({"local": "w"}, "local must name parameters of factor.stan, found w"),
+        ({"local": "w"}, "with one row for each observation, found w among z, m"),
         ({"local": "m"}, "no single integer in the data sizes both m and x by 60"),
         ({"condition": "y"}, "condition must name data, and y is not among"),
         ({"batch": 0}, "batch must be at least 1, found 0"),
@@ -217,9 +283,9 @@ def test_a_file_of_another_kind_is_refused(program, data, tmp_path):
     ],
 )
 def test_a_bad_argument_is_named(program, data, change, message):
-    options = {"local": "z", "condition": "x", "engine": "stanli", **change}
+    options = {"data": data, "local": "z", "condition": "x", "engine": "stanli", **change}
     with pytest.raises(ValueError, match=message):
-        fit_amortized(program, data=data, **options)
+        fit_amortized(program, **options)
 
 
 def test_a_program_that_needs_observations_is_refused(tmp_path, data):

@@ -139,5 +139,10 @@ def test_the_command_keeps_finished_cells(tmp_path: Path, cli) -> None:
     assert cli(*arguments, "--resume").code == 0
     assert json.loads((out / "posteriordb.json").read_text()) == saved
     assert "| fullrank | 1 of 1 |" in (out / "posteriordb.md").read_text()
+    for empty in ("", ","):
+        none = cli(*arguments[:3], empty, *arguments[4:-1], tmp_path / "none")
+        assert none.code == 2 and "must name at least one" in none.err
+    twice = run_benchmark(out, posteriors=[POSTERIOR] * 2, methods=["fullrank"] * 2, seeds=1, engine="stanli")
+    assert len(twice) == 1
     wrong = cli(*arguments[:3], "nothing-nobody", *arguments[4:-1], tmp_path / "other")
     assert wrong.code == 2 and "has no program here" in wrong.err

@@ -63,6 +63,7 @@ def test_a_run_that_died_goes_on_where_it_was(tmp_path) -> None:
     log = tmp_path / "t.cells.jsonl"
     assert len(finished_rows(log)) == 3
     with log.open("a") as file:
+        file.write('123\n{"cell": {"x": 3}}\n')  # what no run of ours writes
         file.write('{"cell": {"x": 3}, "ro')  # killed while it wrote
     told = []
     rows = run_cells(

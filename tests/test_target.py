@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import pickle
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from scipy.special import gammaln
 from dais_stan.engines import batch
 from dais_stan.errors import EngineError, TargetError
 from dais_stan.target import Target
+from dais_stan.variables import named_variables
 
 PROGRAMS = Path(__file__).with_name("stan")
 SKEWED_DATA = {"shape": 2.5, "rate": 1.5}
@@ -485,3 +487,24 @@ def test_a_forked_process_has_a_pool_of_its_own() -> None:
     child.join(timeout=60)
     assert child.exitcode == 0
     assert target.log_density_gradient(z)[1].sum() == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "shapes"),
+    [
+        (["t:1.1", "t:1.2"], {"t.1": (2,)}),  # of a tuple whose other arrays are empty
+        (["t:1"], {"t.1": ()}),
+        (["a.1.1:1", "a.2.1:1"], {"a.1": (2, 1)}),
+        (["z.1.real", "z.1.imag"], {"z.real": (1,), "z.imag": (1,)}),
+        (["m.1.1", "m.2.1", "m.1.2", "m.2.2"], {"m": (2, 2)}),
+        (["m.1.1", "m.1.2", "m.2.1", "m.2.2"], {"m": (2, 2)}),  # a user's own order
+        (["x.1", "y", "x.2"], {"x": (2,), "y": ()}),
+    ],
+)
+def test_names_speak_of_variables_and_places(names, shapes):
+    found = named_variables(names, (len(names),) * 3)
+    assert {name: variable.shape for name, variable in found.items()} == shapes
+    for name, variable in found.items():
+        for index in np.ndindex(*variable.shape):
+            label = names[variable.columns[index]]
+            assert [int(word) - 1 for word in re.findall(r"\.(\d+)", label)] == list(index), name

@@ -82,6 +82,8 @@ def divide(
         rows = order[begin : begin + size]
         target = open_target(some(rows))
         each.append(Batch(target, inputs[rows], *places(target, local, len(rows))))
+        _check_sizes(each[0], each[-1], counter)
+    _check_rows_apart(each[0], local, rng)
     prior = None
     if len(each[0].shared):
         try:
@@ -90,6 +92,8 @@ def divide(
             raise ValueError(
                 f"the program must admit {counter} = 0, to tell the shared parameters' prior apart: {error}"
             ) from error
+        none = np.empty((0, each[0].local.shape[1]), dtype=int)
+        _check_sizes(each[0], Batch(prior, inputs[:0], none, np.arange(prior.dim)), counter)
     return Batches(tuple(each), prior, count)
 
 
@@ -101,6 +105,11 @@ def conditions(data: dict[str, Any], condition: Sequence[str]) -> tuple[dict[str
     counts = {len(array) for array in arrays.values() if array.ndim}
     if len(counts) != 1 or not all(array.ndim for array in arrays.values()):
         raise ValueError(f"condition must name arrays with one row for each observation, found {counts}")
+    if counts == {0}:
+        raise ValueError(f"there must be at least one observation, found none in {', '.join(condition)}")
+    for name, array in arrays.items():
+        if not np.isfinite(array.astype(float)).all():
+            raise ValueError(f"condition {name} must be finite, being the encoder's input")
     rows = [array.reshape(len(array), -1) for array in arrays.values()]
     return arrays, np.concatenate(rows, axis=1).astype(float)
 
@@ -110,11 +119,12 @@ def _counter(
 ) -> str:
     """Name of the integer that says how many observations there are."""
     same = [name for name, value in data.items() if np.ndim(value) == 0 and value == count]
+    other = np.zeros(1 if count > 1 else 2, dtype=int)  # rows of another number of observations
     fitting = []
     for name in same:
-        one = {**data, name: 1, **{key: array[:1] for key, array in arrays.items()}}
+        fewer = {**data, name: len(other), **{key: array[other] for key, array in arrays.items()}}
         try:
-            places(open_target(one), local, 1)
+            places(open_target(fewer), local, len(other))
         except (DaisStanError, ValueError):
             continue
         fitting.append(name)
@@ -124,6 +134,36 @@ def _counter(
             f"observations; {same or 'none'} has this value and {fitting or 'none'} fits"
         )
     return fitting[0]
+
+
+def _check_sizes(first: Batch, batch: Batch, counter: str) -> None:
+    """Raise ValueError where anything but the number of the local parameters' rows depends on ``counter``."""
+    shared, mine = ([b.target.names[i] for i in b.shared] for b in (first, batch))
+    if changing := {name.split(".")[0] for name in set(shared) ^ set(mine)}:
+        raise ValueError(
+            f"{', '.join(sorted(changing))} must be named local: its size changes with {counter}"
+        )
+    if first.local.shape[1] != batch.local.shape[1]:
+        raise ValueError(f"a row of the local parameters must have one size, and it changes with {counter}")
+
+
+def _check_rows_apart(batch: Batch, local: Sequence[str], rng: np.random.Generator) -> None:
+    """Raise ValueError where one observation's parameters have a part in another's density.
+
+    Moving the first row must leave the gradient in all others as it was; only then do batches add up.
+    """
+    point = rng.standard_normal(batch.target.dim)
+    moved = point.copy()
+    moved[batch.local[0]] += 0.5
+    (value, gradient), (other, after) = map(batch.target.log_density_gradient, (point, moved))
+    rest = batch.local[1:]
+    if not (np.isfinite(value) and np.isfinite(other)) or not rest.size:
+        return  # the fit says what is not finite
+    if np.abs(after[rest] - gradient[rest]).max() > 1e-6 * max(1.0, np.abs(gradient[rest]).max()):
+        raise ValueError(
+            f"rows of {', '.join(local)} must be independent given the shared parameters, and one moves the "
+            "density of another's"
+        )
 
 
 def places(target: Target, local: Sequence[str], count: int) -> tuple[NDArray, NDArray]:

@@ -38,8 +38,17 @@ def load_amortized(path: str | os.PathLike[str]) -> AmortizedFit:
     if "amortized" not in groups:
         raise ValueError(f"{path} holds no amortised fit; its groups are {sorted(groups)}")
     saved = groups["amortized"]
-    record = json.loads(saved.attrs["fit"])
-    options = Options.of(**record["options"])
-    trace = Trace(**{name: saved[f"trace_{name}"].to_numpy().tolist() for name in vars(Trace())})
-    optimum = Optimum(params=saved["params"].to_numpy(), trace=trace, **record["optimum"])
-    return AmortizedFit(Problem.of(open_recipe(record["target"]), options), options, optimum)
+    try:
+        record = json.loads(saved.attrs["fit"])
+        options = Options.of(**record["options"])
+        trace = Trace(**{name: saved[f"trace_{name}"].to_numpy().tolist() for name in vars(Trace())})
+        optimum = Optimum(params=saved["params"].to_numpy(), trace=trace, **record["optimum"])
+        recipe = record["target"]
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path}: its group amortized is not one of this version: {error}") from error
+    problem = Problem.of(open_recipe(recipe), options)
+    if len(optimum.params) != problem.objective.n_params:
+        raise ValueError(
+            f"{path}: its fit must have {problem.objective.n_params} parameters, found {len(optimum.params)}"
+        )
+    return AmortizedFit(problem, options, optimum)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import arviz_io
+from ..checks import whole_number
 from ..data import Data
 from ..families.gaussian import LOG_2PI
+from ..fitting import fresh_seed
 from ..optimize import Checkpoint, Optimum, Progress, Schedule, maximize
 from ..target import Target
 from .batches import Batches, conditions, places
@@ -60,13 +63,38 @@ class AmortizedFit:
     def shared_names(self) -> tuple[str, ...]:
         return self.batches.shared_names
 
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences on what is wrong with the run; empty is good."""
+        optimum, reason = self.optimum, self._rejection()
+        if optimum.stopped_by == "rejected" or not np.isfinite(optimum.trace.value[-1]):
+            return [f"the bound was not finite in most of {optimum.iterations} steps{reason}"]
+        if not np.isfinite(optimum.params).all():
+            return [f"the parameters are not finite after {optimum.iterations} steps{reason}"]
+        share = optimum.rejected / (optimum.iterations * self.options.batch)
+        return [f"the density was not finite in {share:.0%} of the steps{reason}"] if share > 0.01 else []
+
+    def _rejection(self) -> str:
+        said = {batch.target.counts.last_rejection for batch in self.batches.each} - {""}
+        return f" ({min(said)})" if said else ""
+
+    def verdict(self) -> str:
+        """How far the fit is to be trusted, in words."""
+        if self.warnings:
+            return "Not to be trusted as it stands: " + "; ".join(self.warnings) + "."
+        return "No trouble found in the run; whether q follows each observation's posterior is not checked."
+
     def sample(self, x: ArrayLike, draws: int, seed: int | None = None) -> tuple[NDArray, NDArray]:
         """Draws (draws, B, L) of the unconstrained local parameters given x (B, ...); log q (draws, B)."""
         rng = np.random.default_rng(seed)
-        rows = np.asarray(x, dtype=float).reshape(len(np.asarray(x)), -1)
+        draws = whole_number("draws", draws, 1)
+        values = np.atleast_1d(np.asarray(x, dtype=float))
         inputs, dim = self.batches.each[0].inputs.shape[1], self.batches.local_dim
-        if rows.shape[1] != inputs:
-            raise ValueError(f"x must have {inputs} numbers for each observation, found {rows.shape[1]}")
+        if values.size != len(values) * inputs:
+            raise ValueError(f"x must have {inputs} numbers for each observation, found shape {values.shape}")
+        if not np.isfinite(values).all():
+            raise ValueError("x must be finite, being the encoder's input")
+        rows = values.reshape(len(values), inputs)
         return self.problem.posterior.draws(self.params, rows, rng.standard_normal((draws, len(rows), dim)))
 
     def unconstrained_draws(self, n: int = 1000, seed: int = 0) -> tuple[NDArray, NDArray]:
@@ -115,10 +143,12 @@ class AmortizedFit:
             "seed": self.options.seed,
             "iterations": self.optimum.iterations,
             "bound_per_observation": self.optimum.trace.value[-1],
+            "verdict": self.verdict(),
         }
 
     def elbo(self, draws: int = 10, seed: int = 0) -> float:
         """The bound per observation, over all observations, the mean of ``draws`` of each."""
+        draws = whole_number("draws", draws, 1)
         rng = np.random.default_rng(seed)
         total = 0.0
         for batch in self.batches.each:
@@ -156,8 +186,8 @@ def fit_amortized(
     widths: Sequence[int] = (64, 64),
     batch: int = 100,
     annealing: int = 0,
-    schedule: Schedule = SCHEDULE,
-    seed: int = 0,
+    schedule: Schedule | None = None,
+    seed: int | None = None,
     engine: str = "auto",
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
@@ -192,20 +222,34 @@ def fit_amortized(
         widths=widths,
         batch=batch,
         annealing=annealing,
-        seed=seed,
+        seed=fresh_seed() if seed is None else seed,
     )
     target = Target.from_stan(stan_file, data=data, engine=engine)
-    start_rng, run_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3)[1:])
+    start_rng, run_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(options.seed).spawn(3)[1:])
     problem = Problem.of(target, options)
     objective = problem.objective
     start = objective.initial(start_rng, _shared_start(problem.batches, shared_start, start_rng))
-    optimum = maximize(objective, start, schedule, run_rng, progress, checkpoint, objective.memory)
-    return AmortizedFit(problem, options, optimum)
+    optimum = maximize(
+        objective, start, schedule or SCHEDULE, run_rng, progress, checkpoint, objective.memory
+    )
+    result = AmortizedFit(problem, options, optimum)
+    for message in result.warnings:
+        warnings.warn(message, stacklevel=2)
+    return result
 
 
 def _shared_start(
     batches: Batches, given: Mapping[str, ArrayLike] | None, rng: np.random.Generator
 ) -> NDArray:
-    if given is None or batches.prior is None:
+    if given is None:
         return 0.1 * rng.standard_normal(len(batches.each[0].shared))
-    return batches.prior.unconstrain(given)
+    known = {name.split(".")[0] for name in batches.shared_names}
+    local = {batches.each[0].target.names[i].split(".")[0] for i in batches.each[0].local.ravel()}
+    if unknown := set(given) - known - local:
+        raise ValueError(f"shared_start must name shared parameters, found {', '.join(sorted(unknown))}")
+    if batches.prior is None:
+        return np.empty(0)
+    point = batches.prior.unconstrain(given)
+    if not np.isfinite(point).all():
+        raise ValueError("shared_start must be finite and within the parameters' bounds")
+    return point

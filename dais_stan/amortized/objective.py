@@ -104,6 +104,7 @@ class AmortizedElbo:
         self._batches, self._posterior = batches, posterior
         self._gaussian, self._annealing = gaussian, annealing
         self._shared = len(batches.each[0].shared)
+        self.n_params = posterior.n_params + self._shared * (1 + gaussian)
 
     def initial(self, rng: np.random.Generator, shared: NDArray) -> NDArray:
         """A start with the shared parameters at these values (S,)."""

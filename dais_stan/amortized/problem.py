@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import whole_number
 from ..families.flow_family import FLOWS
 from ..families.flows import Chain
 from ..target import Target
@@ -31,26 +32,32 @@ class Options:
 
     @classmethod
     def of(cls, **options: Any) -> Options:
-        """A single name of local parameters or data stands for a list of one."""
+        """A single name of local parameters or data stands for a list of one, as does a single width."""
         lists = {name: _listed(options[name]) for name in ("local", "condition", "widths")}
         return cls(**{**options, **lists})
 
     def __post_init__(self) -> None:
-        if self.family != "meanfield" and self.family not in FLOWS:
+        for name in ("local", "condition"):
+            if not all(isinstance(entry, str) for entry in getattr(self, name)) or not getattr(self, name):
+                raise ValueError(f"{name} must be one name or several, found {getattr(self, name)}")
+        if self.family not in ("meanfield", *FLOWS):
             raise ValueError(f"family must be one of meanfield, {', '.join(FLOWS)}, found {self.family!r}")
         if self.shared not in ("point", "meanfield"):
             raise ValueError(f"shared must be 'point' or 'meanfield', found {self.shared!r}")
         if self.columns is not None and self.family != "o-sylvester":
             raise ValueError(f"columns is an option of o-sylvester, not of family {self.family!r}")
-        for name, least in (("flows", int(self.family in FLOWS)), ("batch", 1), ("annealing", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, found {getattr(self, name)}")
-        if not self.widths or min(self.widths) < 1:
-            raise ValueError(f"widths must be at least one number, each at least 1, found {self.widths}")
+        if not self.widths:
+            raise ValueError("widths must be at least one number, found none")
+        least = {"flows": int(self.family in FLOWS), "batch": 1, "annealing": 0, "seed": 0}
+        if self.columns is not None:
+            least["columns"] = 1
+        for name, bound in least.items():
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), bound))
+        object.__setattr__(self, "widths", tuple(whole_number("widths", w, 1) for w in self.widths))
 
 
 def _listed(value: Any) -> tuple[Any, ...]:
-    return (value,) if np.ndim(value) == 0 else tuple(np.asarray(value).tolist())
+    return (value,) if np.ndim(value) == 0 else tuple(value)
 
 
 @dataclass(frozen=True)
@@ -68,8 +75,12 @@ class Problem:
         program = target.program
         if program is None:
             raise ValueError("an amortised fit needs a Stan program, found a target made of functions")
-        if unknown := [name for name in options.local if name not in target.variables]:
-            raise ValueError(f"local must name parameters of {program.file_name}, found {', '.join(unknown)}")
+        parameters = [name for name, v in target.variables.items() if v.block == "parameters" and v.shape]
+        if unknown := [name for name in options.local if name not in parameters]:
+            raise ValueError(
+                f"local must name parameters of {program.file_name} with one row for each observation, found "
+                f"{', '.join(unknown)} among {', '.join(parameters) or 'none'}"
+            )
         batches = divide(
             lambda values: Target.from_program(program, values, engine=target.engine),
             target.data or {},

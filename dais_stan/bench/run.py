@@ -53,7 +53,8 @@ def run_benchmark(
     Raises ValueError for an unknown posterior or method.
     """
     source = open_folder(folder)
-    names = list(posteriors) or available(source)
+    names = list(dict.fromkeys(posteriors)) or available(source)
+    methods = list(dict.fromkeys(methods))
     for name in names:
         find(name, source)
     if unknown := [method for method in methods if method not in METHODS]:

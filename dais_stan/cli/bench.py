@@ -70,7 +70,10 @@ def posteriordb(
 
 
 def _listed(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise ValueError(f"--posteriors and --methods must name at least one, found {text!r}")
+    return names
 
 
 def _tell(done: int, of: int, cell: dict[str, Any], row: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..approximation import Fit
+from ..checks import whole_number
 from ..families import FAMILIES, FLOWS, Family, FullRank, MeanField
 from ..importance import ImportanceSample, defensive_noise, importance_sample
 from ..objectives.dais import Annealing
@@ -109,11 +110,14 @@ class Method(Protocol):
 
 
 def check(method: Any, **least: int) -> None:
-    """Raise ValueError where an option of ``method`` is below its least value or its family is unknown."""
-    for name, bound in least.items():
-        if getattr(method, name) < bound:
-            raise ValueError(f"{name} must be at least {bound}, found {getattr(method, name)}")
-    if method.family not in FAMILIES:
+    """Raise ValueError where an option of ``method`` is below its least value or its family is unknown.
+
+    Whole numbers of NumPy's types become plain ones, which a fit's file takes.
+    """
+    given = {name: 1 for name in ("flows", "columns") if getattr(method, name) is not None}
+    for name, bound in {**least, **given}.items():
+        object.__setattr__(method, name, whole_number(name, getattr(method, name), bound))
+    if not isinstance(method.family, str) or method.family not in FAMILIES:
         raise ValueError(f"family must be one of {', '.join(FAMILIES)}, found {method.family!r}")
     if method.flows is not None and method.family not in FLOWS:
         raise ValueError(f"flows is an option of {', '.join(FLOWS)}, not of family {method.family!r}")

@@ -19,7 +19,9 @@ def bench_page(folder: Path) -> Page:
     """The page of what ``dais-stan bench posteriordb`` left in ``folder``; ValueError where it is not."""
     file = folder / "posteriordb.json"
     if not file.is_file():
-        raise ValueError(f"{folder} holds no finished benchmark: there is no posteriordb.json")
+        begun = (folder / "posteriordb.cells.jsonl").exists()
+        hint = "; finish it by dais-stan bench posteriordb --resume" if begun else ""
+        raise ValueError(f"{folder} holds no finished benchmark: there is no posteriordb.json{hint}")
     record = json.loads(file.read_text(encoding="utf-8"))
     rows, machine = record["rows"], record["machine"]
     methods = list(dict.fromkeys(row["method"] for row in rows))

@@ -111,6 +111,12 @@ def trace(iteration: NDArray, value: NDArray, se: NDArray) -> Markup:
     return svg(figure, "Objective over iterations")
 
 
+def _legend(figure: Figure) -> None:
+    """Below the axes, unless every run failed and there is nothing to name."""
+    if figure.axes[0].get_legend_handles_labels()[0]:
+        figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+
+
 def accuracy(points: Mapping[str, Sequence[tuple[float, float]]]) -> Markup:
     """Each method's (evaluations, worst error) of every posterior, and its medians as a large marker."""
     figure = Figure(figsize=(WIDTH, 3.9), layout="constrained")
@@ -141,7 +147,7 @@ def accuracy(points: Mapping[str, Sequence[tuple[float, float]]]) -> Markup:
     axes.set_ylabel("worst error of a mean or log sd", fontsize=9)
     axes.tick_params(labelsize=8)
     _frame(axes)
-    figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    _legend(figure)
     return svg(figure, "Worst error against evaluations, for each method")
 
 
@@ -165,7 +171,7 @@ def errors(posteriors: Sequence[str], series: Mapping[str, Sequence[float]]) -> 
     axes.set_xlabel("worst error (at the edge: failed, or above 30)", fontsize=9)
     axes.tick_params(axis="x", labelsize=8)
     _frame(axes)
-    figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    _legend(figure)
     return svg(figure, "Worst error of each posterior by each method")
 
 
