@@ -1,8 +1,9 @@
 """The comparison of docs/posteriordb.md: our methods and CmdStan's on every posterior with a reference.
 
 ``dais-stan bench posteriordb`` on all our programs whose data is at hand, one seed, and NUTS from the default
-run that each of our references records. Left to --full: what takes an hour of ODE solving or of a flow, and
-CmdStan's methods, which have each program compiled, beyond the posteriors with a reference of ours.
+run that each of our references records. Programs that take long are compiled, for the others stanli serves.
+Left to --full: CmdStan's methods, which have each program compiled, beyond the posteriors with a reference of
+ours.
 
     python benchmarks/posteriordb_comparison.py --posteriordb FOLDER [--full] [--workers 2]
 """
@@ -58,16 +59,23 @@ def main() -> None:
     options = parser.parse_args()
     if options.fresh:
         (options.out / "posteriordb.cells.jsonl").unlink(missing_ok=True)
-    names = [name for name in available(open_folder(options.posteriordb)) if options.full or name not in SLOW]
+    names = available(open_folder(options.posteriordb))
+    quick, slow = ([name for name in names if (name in SLOW) == is_slow] for is_slow in (False, True))
     referenced = [name for name in names if options.full or Shipped().reference(name)]
     rows = []
-    for methods, on in ((OURS, names), (RIVALS, referenced)):
+    for methods, on, engine in (
+        (OURS, quick, options.engine),
+        (OURS, slow, "auto"),
+        (RIVALS, referenced, options.engine),
+    ):
+        if not on:  # an empty list would be every posterior
+            continue
         rows += run_benchmark(
             options.out,
             posteriors=on,
             methods=methods,
             seeds=options.seeds or 1,
-            engine=options.engine,
+            engine=engine,
             folder=options.posteriordb,
             executor=options.executor,
             workers=options.workers,
