@@ -119,7 +119,9 @@ def figure(rows: list[Row], path: Any) -> None:
     panels[0].set(ylabel="ELBO below the best, nats", yscale="log")
     panels[1].set(ylabel="worst |log(sd / reference sd)|")
     panels[1].set_xticks(range(len(posteriors)), posteriors)
-    panels[0].legend(fontsize="x-small", ncols=4)
+    chart.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside upper center", fontsize="small", ncols=7
+    )
     chart.savefig(path, dpi=150)
     plt.close(chart)
 
