@@ -234,9 +234,12 @@ def test_no_compiler(model: Path) -> None:
 
 
 def test_an_interrupted_fit_goes_on_to_the_result_of_an_unbroken_one(
-    cli: Cli, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.setattr(optimize, "CHECKPOINT_SECONDS", 0.0)
+    # A test run in the background may have been started with the signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     whole, broken = tmp_path / "whole.nc", tmp_path / "broken.nc"
     checkpoint = tmp_path / "broken.nc.checkpoint"
     save = optimize.Checkpoint.save
