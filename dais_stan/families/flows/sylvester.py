@@ -134,14 +134,15 @@ class Sylvester:
         """See ``Flow``."""
         own = m.shift.ndim == 2
         y_bar = self._basis.project(m.basis, z_bar)
-        share = tape.slope / tape.stretch
-        share *= log_det_bar[:, None]
-        through_stretch = share * tape.t
-        through_stretch *= 2.0 * m.product
+        bent = 1.0 / tape.stretch
+        share = tape.slope * bent
+        product_bar = log_det_bar[:, None] * share if own else log_det_bar @ share
+        np.subtract(1.0, bent, out=bent)  # share times the product of the slopes
+        bent *= tape.t
+        bent *= 2.0 * log_det_bar[:, None]
         shift_bar = apply_transposed(m.r, y_bar) * tape.slope
-        shift_bar -= through_stretch
+        shift_bar -= bent
         v_bar = apply_transposed(m.r_tilde, shift_bar)
-        product_bar = collect(share, own)
         square_bar = self._square_bar(
             m, outer(y_bar, tape.t, own), outer(shift_bar, tape.v, own), product_bar
         )
