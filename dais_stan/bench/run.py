@@ -16,7 +16,7 @@ from scipy import stats
 from .. import cells
 from ..cells import Cell, Row, Told
 from ..posteriordb import Reference, available, find, open_folder
-from .methods import METHODS, compile_for, run_method
+from .methods import FITS, METHODS, compile_for, run_method
 from .outcome import Budget, Outcome
 
 logger = logging.getLogger("dais_stan")
@@ -70,11 +70,15 @@ def run_benchmark(
     ]
     run = partial(run_cell, folder=None if folder is None else str(folder))
     place = {name: i for i, name in enumerate(names)}
+    with_cmdstan = next((cell for cell in todo if cell["method"] not in FITS), None)
 
-    def order(cell: Cell) -> tuple[int, int, int, int]:
-        """Neighbours are of different posteriors: no worker waits while another compiles its program."""
+    def order(cell: Cell) -> tuple[int, ...]:
+        """Neighbours are of different posteriors: no worker waits while another compiles its program.
+
+        The first cell that needs CmdStan, which takes longest to compile, is begun before all others.
+        """
         group, within = divmod(place[cell["posterior"]], workers)
-        return group, methods.index(cell["method"]), cell["seed"], within
+        return int(cell != with_cmdstan), group, methods.index(cell["method"]), cell["seed"], within
 
     return cells.run_cells(
         "posteriordb", todo, run, out, executor=executor, workers=workers, told=told, order=order
