@@ -30,8 +30,8 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
     "iaf": ("flow", {"family": "iaf"}),
 }
 METHODS = (*FITS, "mix", *RIVALS, "nuts")
-#: 800 components say enough of moments, and each costs M gradients for every leapfrog step.
-MIX_WARMUP, MIX_DRAWS = 200, 200
+#: 600 components say enough of moments, and each costs M gradients for every leapfrog step.
+MIX_WARMUP, MIX_DRAWS = 150, 150
 
 
 def compile_for(name: str, target: Target) -> None:
