@@ -68,7 +68,7 @@ def main() -> None:
         (OURS, slow, "auto"),
         (RIVALS, referenced, options.engine),
     ):
-        if not on:  # an empty list would be every posterior
+        if not on:
             continue
         rows += run_benchmark(
             options.out,

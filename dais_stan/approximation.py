@@ -16,6 +16,7 @@ from .importance import ImportanceSample
 from .optimize import Trace
 from .psis import KHAT_LIMIT
 from .target import EvaluationCounts, Target
+from .verdicts import not_trusted
 from .whitening import Whitening
 
 
@@ -208,7 +209,7 @@ class Fit:
     def verdict(self) -> str:
         """How far the fit is to be trusted, in words."""
         if self.warnings:
-            return "Not to be trusted as it stands: " + "; ".join(self.warnings) + "."
+            return not_trusted(self.warnings)
         return (
             f"No trouble found: the optimiser converged and k-hat is {self.khat:.2f} (at most {KHAT_LIMIT}). "
             "k-hat sees only where q puts its draws: a mode that q misses stays unseen."

@@ -22,7 +22,8 @@ import numpy as np
 
 from .adaptive import MixtureFit, adapt, importance_of_mixture
 from .approximation import Fit
-from .fitting import counts_since, fit, fresh_seed, importance_count
+from .checks import chosen_seed
+from .fitting import counts_since, fit, importance_count
 from .methods.base import FLOW_SCHEDULE
 from .optimize import Schedule
 from .psis import KHAT_LIMIT
@@ -49,7 +50,7 @@ def fit_auto(
     iterations are limited by the same schedule. ``counts`` and
     ``seconds`` of the result are those of everything that was tried.
     """
-    seed = fresh_seed() if seed is None else seed
+    seed = chosen_seed(seed)
     modes_rng, mixture_rng = (np.random.default_rng(s) for s in np.random.SeedSequence([seed, 1]).spawn(2))
     began, before = time.perf_counter(), replace(target.counts)
     dense = target.dim <= MAX_DENSE_DIM

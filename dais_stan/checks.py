@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numpy as np
+
 
 def whole_number(name: str, value: Any, least: int) -> int:
     """``value``, of any type of integer, as a plain int.
@@ -20,3 +22,10 @@ def whole_number(name: str, value: Any, least: int) -> int:
     if number < least:
         raise ValueError(f"{name} must be at least {least}, found {number}")
     return number
+
+
+def chosen_seed(seed: Any) -> int:
+    """The user's seed, a whole number of at least 0; None: one from the system."""
+    if seed is None:
+        return int(np.random.SeedSequence().entropy % 2**31)  # type: ignore[operator]
+    return whole_number("seed", seed, 0)

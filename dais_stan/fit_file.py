@@ -40,7 +40,7 @@ def variational_group(fit: Fit) -> xr.Dataset:
         "importance_log_proposal": (("importance_draw",), sample.log_proposal),
         **_annealing_arrays(fit),
         **_mixture_arrays(fit),
-        **{f"trace_{name}": (("window",), np.asarray(values)) for name, values in vars(fit.trace).items()},
+        **trace_arrays(fit.trace),
     }
     record = {
         "method": fit.method,
@@ -78,7 +78,6 @@ def load(path: str | os.PathLike[str], target: Target | None = None) -> Fit:
     target = target or open_recipe(record["target"])
     values = {str(name): saved[name].to_numpy() for name in saved.data_vars}
     fit_type, extra = _kind(values)
-    trace = Trace(**{name: values[f"trace_{name}"].tolist() for name in vars(Trace())})
     return fit_type(
         target=target,
         method=record["method"],
@@ -92,7 +91,7 @@ def load(path: str | os.PathLike[str], target: Target | None = None) -> Fit:
             values["importance_log_proposal"],
             record["n_q"],
         ),
-        trace=trace,
+        trace=trace_of(saved),
         counts=EvaluationCounts(**record["counts"]),
         **extra,
         **{
@@ -109,6 +108,16 @@ def load(path: str | os.PathLike[str], target: Target | None = None) -> Fit:
             )
         },
     )
+
+
+def trace_arrays(trace: Trace) -> dict[str, Any]:
+    """The trace as variables of a group; ``trace_of`` reads them."""
+    return {f"trace_{name}": (("window",), np.asarray(values)) for name, values in vars(trace).items()}
+
+
+def trace_of(saved: xr.Dataset) -> Trace:
+    """The trace that stands in a group. Raises KeyError where there is none."""
+    return Trace(**{name: saved[f"trace_{name}"].to_numpy().tolist() for name in vars(Trace())})
 
 
 def _annealing_arrays(fit: Fit) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .approximation import Fit
-from .checks import whole_number
+from .checks import chosen_seed, whole_number
 from .importance import ImportanceSample
 from .methods import make_method, options_of
 from .optimize import Checkpoint, Optimum, Progress, Schedule, maximize, saved_seed
@@ -83,7 +83,7 @@ def fit(
     """
     if seed is None and resume and checkpoint is not None:
         seed = saved_seed(checkpoint)
-    seed = fresh_seed() if seed is None else whole_number("seed", seed, 0)
+    seed = chosen_seed(seed)
     if method == "auto":
         return _auto(
             target,
@@ -156,11 +156,6 @@ def _auto(target: Target, start: Any, preset: str | None, options: dict[str, Any
     if given:
         raise ValueError(f"method 'auto' takes no {', '.join(given)}: it chooses for itself")
     return fit_auto(target, **rest)
-
-
-def fresh_seed() -> int:
-    """A seed from the system."""
-    return int(np.random.SeedSequence().entropy % 2**31)  # type: ignore[operator]
 
 
 def importance_count(asked: int | None, dim: int) -> int:

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from dais_stan import arviz_io
 from dais_stan.arviz_io import arviz
+from dais_stan.checks import chosen_seed
 from dais_stan.engines.cmdstan import cmdstan_model
 from dais_stan.engines.nuts import run_nuts
 from dais_stan.errors import EngineError
 from dais_stan.target import Target
+from dais_stan.verdicts import not_trusted
 
 #: Thresholds of Vehtari et al. (2021) for R-hat and bulk ESS, and of Betancourt (2016) for E-BFMI.
 RHAT_LIMIT, ESS_PER_CHAIN, BFMI_LIMIT = 1.01, 100, 0.3
@@ -122,7 +124,7 @@ class NutsFit(arviz_io.Chains):
     def verdict(self) -> str:
         """How far the draws are to be trusted, in words."""
         if self.warnings:
-            return "Not to be trusted as it stands: " + "; ".join(self.warnings) + "."
+            return not_trusted(self.warnings)
         return (
             f"No trouble found: every R-hat is below {RHAT_LIMIT}, the least bulk ESS is "
             f"{min(self.ess.values(), default=np.nan):.0f}, and no transition diverged."
@@ -206,8 +208,7 @@ def sample(
     """
     if target.program is None:
         raise ValueError(f"target must be a Stan program to be sampled by NUTS, but {target.name} is not.")
-    if seed is None:
-        seed = int(np.random.SeedSequence().generate_state(1)[0])
+    seed = chosen_seed(seed)
     run = run_nuts(
         cmdstan_model(target.program),
         target.data_json,

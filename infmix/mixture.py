@@ -23,6 +23,7 @@ from dais_stan.importance import (
 from dais_stan.nuts import NutsFit
 from dais_stan.psis import KHAT_LIMIT
 from dais_stan.target import Target
+from dais_stan.verdicts import not_trusted
 
 from .components import Components
 from .psi import Psi
@@ -207,7 +208,7 @@ class Mixture(arviz_io.Chains):
     def verdict(self) -> str:
         """How far the mixture is to be trusted, in words."""
         if self.warnings:
-            return "Not to be trusted as it stands: " + "; ".join(self.warnings) + "."
+            return not_trusted(self.warnings)
         if self.importance is None:
             return "No trouble found: NUTS on psi converged. At lambda = 1 the components are draws."
         if self.khat > KHAT_LIMIT:

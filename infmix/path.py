@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dais_stan.fitting import fresh_seed
+from dais_stan.checks import chosen_seed
 from dais_stan.target import Target
 
 from .information import KLError, kl_error
@@ -123,7 +123,7 @@ def lambda_path(
     lams = sorted(set(map(float, lambdas)))
     if not lams:
         raise ValueError("lambdas must hold at least one lambda, found none")
-    seed = fresh_seed() if seed is None else seed
+    seed = chosen_seed(seed)
     states = np.random.SeedSequence(seed).generate_state(len(lams)) % 2**31
     guess = options.pop("guess", None) or mean_field_guess(target, seed)
     run = partial(_one, target, guess, options)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dais_stan.fitting import fit, fresh_seed
+from dais_stan.checks import chosen_seed
+from dais_stan.fitting import fit
 from dais_stan.importance import log_effective_size
 from dais_stan.target import Target
 
@@ -64,7 +65,7 @@ def sample(
     """
     kind = find_kind(components)
     kind.check_lambda(lam, target.dim)
-    seed = fresh_seed() if seed is None else seed
+    seed = chosen_seed(seed)
     library_of(target)
     began, gradients = time.perf_counter(), target.counts.gradient
     guess = guess or mean_field_guess(target, seed)

@@ -42,7 +42,11 @@ class Batches:
 
     each: tuple[Batch, ...]
     prior: Target | None  # None where there is no shared parameter
-    count: int
+    inputs: NDArray  # the encoder's, of all observations in the data's order, (N, I)
+
+    @property
+    def count(self) -> int:
+        return len(self.inputs)
 
     @property
     def local_dim(self) -> int:
@@ -69,7 +73,7 @@ def divide(
     both change their size. Raises ValueError where there is no such integer, or where the program does not
     admit it to be zero although there are shared parameters.
     """
-    arrays, inputs = conditions(data, condition)
+    arrays, inputs = _conditions(data, condition)
     count = len(inputs)
     counter = _counter(open_target, data, arrays, local, count)
 
@@ -94,10 +98,10 @@ def divide(
             ) from error
         none = np.empty((0, each[0].local.shape[1]), dtype=int)
         _check_sizes(each[0], Batch(prior, inputs[:0], none, np.arange(prior.dim)), counter)
-    return Batches(tuple(each), prior, count)
+    return Batches(tuple(each), prior, inputs)
 
 
-def conditions(data: dict[str, Any], condition: Sequence[str]) -> tuple[dict[str, NDArray], NDArray]:
+def _conditions(data: dict[str, Any], condition: Sequence[str]) -> tuple[dict[str, NDArray], NDArray]:
     """The data named by ``condition``, and as the encoder's input, (N, I). Raises ValueError."""
     if missing := [name for name in condition if name not in data]:
         raise ValueError(f"condition must name data, and {', '.join(missing)} is not among {sorted(data)}")

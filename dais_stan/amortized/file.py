@@ -6,11 +6,11 @@ import json
 import os
 from dataclasses import asdict
 
-import numpy as np
 import xarray as xr
 
 from .. import arviz_io
-from ..optimize import Optimum, Trace
+from ..fit_file import trace_arrays, trace_of
+from ..optimize import Optimum
 from ..recipe import open_recipe, write_recipe
 from .fit import AmortizedFit
 from .problem import Options, Problem
@@ -19,13 +19,12 @@ from .problem import Options, Problem
 def amortized_group(fit: AmortizedFit) -> xr.Dataset:
     """Everything but the target's library."""
     optimum = fit.optimum
-    trace = {f"trace_{name}": (("window",), np.asarray(v)) for name, v in vars(optimum.trace).items()}
     record = {
         "options": asdict(fit.options),
         "target": write_recipe(fit.target),
         "optimum": {name: getattr(optimum, name) for name in ("stopped_by", "iterations", "rejected")},
     }
-    arrays = {"params": (("param",), optimum.params), **trace}
+    arrays = {"params": (("param",), optimum.params), **trace_arrays(optimum.trace)}
     return xr.Dataset(arrays, attrs={"fit": json.dumps(record)})
 
 
@@ -41,8 +40,7 @@ def load_amortized(path: str | os.PathLike[str]) -> AmortizedFit:
     try:
         record = json.loads(saved.attrs["fit"])
         options = Options.of(**record["options"])
-        trace = Trace(**{name: saved[f"trace_{name}"].to_numpy().tolist() for name in vars(Trace())})
-        optimum = Optimum(params=saved["params"].to_numpy(), trace=trace, **record["optimum"])
+        optimum = Optimum(params=saved["params"].to_numpy(), trace=trace_of(saved), **record["optimum"])
         recipe = record["target"]
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path}: its group amortized is not one of this version: {error}") from error

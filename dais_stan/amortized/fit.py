@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import arviz_io
-from ..checks import whole_number
+from ..checks import chosen_seed, whole_number
 from ..data import Data
 from ..families.gaussian import LOG_2PI
-from ..fitting import fresh_seed
 from ..optimize import Checkpoint, Optimum, Progress, Schedule, maximize
 from ..target import Target
-from .batches import Batches, conditions, places
+from ..verdicts import not_trusted
+from .batches import Batches, places
 from .problem import Options, Problem
 
 #: Adam for networks: a fixed number of steps of one size, the last window's iterates averaged.
@@ -81,7 +81,7 @@ class AmortizedFit:
     def verdict(self) -> str:
         """How far the fit is to be trusted, in words."""
         if self.warnings:
-            return "Not to be trusted as it stands: " + "; ".join(self.warnings) + "."
+            return not_trusted(self.warnings)
         return "No trouble found in the run; whether q follows each observation's posterior is not checked."
 
     def sample(self, x: ArrayLike, draws: int, seed: int | None = None) -> tuple[NDArray, NDArray]:
@@ -89,7 +89,7 @@ class AmortizedFit:
         rng = np.random.default_rng(seed)
         draws = whole_number("draws", draws, 1)
         values = np.atleast_1d(np.asarray(x, dtype=float))
-        inputs, dim = self.batches.each[0].inputs.shape[1], self.batches.local_dim
+        inputs, dim = self.batches.inputs.shape[1], self.batches.local_dim
         if values.size != len(values) * inputs:
             raise ValueError(f"x must have {inputs} numbers for each observation, found shape {values.shape}")
         if not np.isfinite(values).all():
@@ -103,7 +103,7 @@ class AmortizedFit:
         Points of shared parameters have no density, and no part in log q.
         """
         local_seed, shared_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
-        inputs = conditions(self.target.data or {}, self.options.condition)[1]
+        inputs = self.batches.inputs
         z, log_q = self.sample(inputs, n, local_seed)
         local, shared = places(self.target, self.options.local, len(inputs))
         points, total = np.empty((n, self.target.dim)), log_q.sum(axis=1)
@@ -222,7 +222,7 @@ def fit_amortized(
         widths=widths,
         batch=batch,
         annealing=annealing,
-        seed=fresh_seed() if seed is None else seed,
+        seed=chosen_seed(seed),
     )
     target = Target.from_stan(stan_file, data=data, engine=engine)
     start_rng, run_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(options.seed).spawn(3)[1:])

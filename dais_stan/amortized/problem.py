@@ -93,6 +93,6 @@ class Problem:
         chain = None
         if options.family != "meanfield":
             chain = Chain(dim, [FLOWS[options.family](dim, options.columns, i) for i in range(options.flows)])
-        posterior = Posterior(batches.each[0].inputs.shape[1], dim, options.widths, chain)
+        posterior = Posterior(batches.inputs.shape[1], dim, options.widths, chain)
         objective = AmortizedElbo(batches, posterior, options.shared == "meanfield", options.annealing)
         return cls(target, batches, posterior, objective)

@@ -37,7 +37,7 @@ QUICK = (
 def run_benchmark(
     out: Path,
     *,
-    posteriors: Sequence[str] = (),
+    posteriors: Sequence[str] | None = None,
     methods: Sequence[str] = METHODS,
     seeds: int = 3,
     budget: str | None = None,
@@ -49,12 +49,14 @@ def run_benchmark(
 ) -> list[Row]:
     """Rows of every posterior, method and seed, in that order; ``out`` keeps what is finished.
 
-    ``posteriors`` empty: all that have one of our programs, data and a reference in ``folder`` or shipped.
-    Raises ValueError for an unknown posterior or method.
+    ``posteriors`` None: all that have one of our programs, data and a reference in ``folder`` or shipped.
+    Raises ValueError for an unknown posterior or method, or where there is none.
     """
     source = open_folder(folder)
-    names = list(dict.fromkeys(posteriors)) or available(source)
+    names = available(source) if posteriors is None else list(dict.fromkeys(posteriors))
     methods = list(dict.fromkeys(methods))
+    if not names or not methods:
+        raise ValueError(f"posteriors and methods must name at least one each, found {names} and {methods}")
     for name in names:
         find(name, source)
     if unknown := [method for method in methods if method not in METHODS]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .. import arviz_io
 from ..comparison import compare
 from ..psis import KHAT_LIMIT
+from ..verdicts import NOT_TRUSTED
 from . import figures
 from .page import Page, Table, TableCell, number
 
@@ -58,7 +59,7 @@ def result_page(path: Path, reference: Path | None) -> Page:
         title=f"{_method(attributes)}: {path.stem}",
         ran=_ran(attributes),
         verdict=verdict,
-        good="Not to be trusted" not in attributes["verdict"],
+        good=NOT_TRUSTED not in attributes["verdict"],
         figures=[("Intervals", figures.forest(ours, theirs))] if ours else [],
         small=[figures.marginal(name, ours[name], (theirs or {}).get(name)) for name in _few(ours)],
         small_title="Marginals" + (" (line: reference)" if theirs else ""),
